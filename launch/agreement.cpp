@@ -163,6 +163,65 @@ LaunchSite site_of(const Environment& environment) {
   return site;
 }
 
+Launch chosen_launch(const AcceptOptions& options, const LaunchSite& site) {
+  auto launch = choose_launch(site);
+  if (options.interface.empty()) return launch;
+  for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
+    launch.variables.emplace_back(of_mpi, options.interface);
+  }
+  return launch;
+}
+
+/// The hosts that answered, and those that did not.
+struct AskedHosts {
+  std::vector<HostAnswer> hosts;
+  Words absent;
+  std::map<std::string, std::string> reasons;  // of those absent
+  std::string why_none;                        // if no host has answered
+};
+
+/// Asks all hosts at once. If none answers, asks each alone: mpirun starts nothing if one host does not start.
+AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const Words& lost, Signals& signals) {
+  Discovery call;
+  const auto ending = run_jobs({discovery_job(options, launch, launch.discovery, call)}, signals).front();
+  stop_if_told(signals);
+  const auto cause = [&](std::string_view host) {
+    return start_cause(ending, launch.discovery.front(), call.said, host);
+  };
+  AskedHosts asked{distinct_hosts(call.answers), lost, {}, {}};
+  const auto& listed = launch.hosts.empty() ? launch.named : launch.hosts;
+  if (!asked.hosts.empty()) {
+    asked.absent = absent_hosts(launch.hosts, asked.hosts);
+    for (const auto& host : asked.absent) asked.reasons.emplace(host, cause(host).text);
+    return asked;
+  }
+  AskedAlone alone;
+  if (listed.size() > 1 && !launch.alone.empty()) {
+    Words present;
+    std::copy_if(listed.begin(), listed.end(), std::back_inserter(present),
+                 [&](const auto& host) { return !is_one_of(host, lost); });
+    alone = ask_each(options, launch, present, signals);
+  }
+  // If each answers alone, what kept them from answering together would keep the ranks from it, too.
+  if (!alone.causes.empty()) asked.hosts = distinct_hosts(std::move(alone.answers));
+  for (const auto& [host, why] : alone.causes) {
+    asked.absent.push_back(host);
+    asked.reasons[host] = why.text;
+  }
+  if (asked.hosts.empty()) asked.why_none = nobody_answered(listed, alone.causes, cause(""));
+  return asked;
+}
+
+void note_answers(Launch& launch, AskedHosts asked) {
+  for (const auto& host : asked.hosts) {
+    launch.present.push_back(host.name());
+    launch.boots.push_back(boot_of(host));
+    if (host.node) launch.pods.emplace_back(host.host, *host.node);
+  }
+  launch.absent = std::move(asked.absent);
+  launch.reasons = std::move(asked.reasons);
+}
+
 }  // namespace
 
 bool on_path(const Environment& environment, const std::string& program) {
@@ -207,15 +266,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   site.host = here.host;
   site.gpus = here.usable_gpus;
   site.absent = lost;
-  const auto chosen = [&] {
-    auto launch = choose_launch(site);
-    if (options.interface.empty()) return launch;
-    for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
-      launch.variables.emplace_back(of_mpi, options.interface);
-    }
-    return launch;
-  };
-  auto launch = chosen();
+  auto launch = chosen_launch(options, site);
   if (!launch.note.empty()) say(launch.note);
   if (launch.discovery.empty()) {
     if (here.driver_hangs) throw DriverHangs({hung_driver(here)});
@@ -223,60 +274,31 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
     launch.boots = {boot_of(here)};
     return launch;
   }
-
-  Discovery call;
-  const auto ending = run_jobs({discovery_job(options, launch, launch.discovery, call)}, signals).front();
-  stop_if_told(signals);
-  auto hosts = distinct_hosts(call.answers);
-  std::map<std::string, std::string> reasons;
-  const auto& listed = launch.hosts.empty() ? launch.named : launch.hosts;
-  if (hosts.empty() && listed.size() > 1 && !launch.alone.empty()) {
-    Words asked;
-    std::copy_if(listed.begin(), listed.end(), std::back_inserter(asked),
-                 [&](const auto& host) { return !is_one_of(host, lost); });
-    auto alone = ask_each(options, launch, asked, signals);
-    hosts = distinct_hosts(std::move(alone.answers));
-    for (const auto& [host, cause] : alone.causes) {
-      site.absent.push_back(host);
-      reasons[host] = cause.text;
-    }
-    if (hosts.empty() || reasons.empty()) {
-      why = nobody_answered(listed, alone.causes, start_cause(ending, launch.discovery.front(), call.said));
-      return std::nullopt;
-    }
-  } else if (hosts.empty()) {
-    why = nobody_answered(listed, {}, start_cause(ending, launch.discovery.front(), call.said));
+  auto asked = ask_hosts(options, launch, lost, signals);
+  if (asked.hosts.empty()) {
+    why = asked.why_none;
     return std::nullopt;
-  } else {
-    site.absent = absent_hosts(launch.hosts, hosts);
-    for (const auto& host : site.absent)
-      reasons.emplace(host, start_cause(ending, launch.discovery.front(), call.said, host).text);
   }
-  const auto hung = without_hung(hosts);
+  const auto hung = without_hung(asked.hosts);
   for (const auto& [host, reason, hangs] : hung) {
-    site.absent.push_back(host);
-    reasons[host] = reason;
+    asked.absent.push_back(host);
+    asked.reasons[host] = reason;
   }
-  if (hosts.empty()) throw DriverHangs(hung);
-  for (const auto& host : site.absent) {
+  if (asked.hosts.empty()) throw DriverHangs(hung);
+  for (const auto& host : asked.absent) {
     if (is_one_of(host, lost)) continue;
-    say("host " + host + " does not answer: it is left out, and missed: " + reasons[host]);
+    say("host " + host + " does not answer: it is left out, and missed: " + asked.reasons[host]);
   }
-  require_usable_mask(hosts);
+  require_usable_mask(asked.hosts);
   int most = 0;
-  for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
+  for (const auto& host : asked.hosts) most = std::max(most, host.usable_gpus);
   if (most > 0) site.gpus = most;  // a launcher of its own may have none
+  site.absent = asked.absent;
   const int promised = launch.host_count;
-  launch = chosen();
-  launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
-  for (const auto& host : hosts) launch.present.push_back(host.name());
-  for (const auto& host : hosts) {
-    launch.boots.push_back(boot_of(host));
-    if (host.node) launch.pods.emplace_back(host.host, *host.node);
-  }
-  launch.absent = site.absent;
+  launch = chosen_launch(options, site);
+  launch.host_count = std::max(promised, static_cast<int>(asked.hosts.size()));
+  note_answers(launch, std::move(asked));
   for (const auto& one : hung) launch.hung_drivers.push_back(one.host);
-  launch.reasons = std::move(reasons);
   return launch;
 }
 

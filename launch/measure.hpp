@@ -6,33 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/agreement.hpp"
-#include "launch/progress.hpp"
-#include "launch/run_folder.hpp"
+#include "launch/rank_program.hpp"
 
 namespace shakedown {
-
-/// The benchmark programs beside this one: in bench/ of a build tree, in bin/ of an installed copy.
-struct Programs {
-  std::filesystem::path folder;
-  std::vector<std::string> families;  // in the order in which they are measured
-
-  std::string of(const std::string& family) const { return folder / ("bench_" + family); }
-};
-
-/// Errors: CannotRun where there are none; InputError for a family that is none.
-Programs find_programs(const std::vector<std::string>& families);
-
-/// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
-using Variables = std::vector<std::pair<std::string, std::string>>;
-Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
-
-/// Where the programs of a run remember what they tuned: beside the folders of runs, so that the next one has it.
-std::string choices_beside(const std::filesystem::path& folder);
-
-/// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
-/// last.
-std::string all_expected(const AcceptOptions&, const Launch&);
 
 /// Each family's result in its file: by one program for all; when that dies with a host, by another on the hosts that
 /// are left, which the launch then is, at most three in all; what is still missing by programs of its own. Pre-flight

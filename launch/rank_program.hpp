@@ -1,0 +1,89 @@
+// A benchmark program on all ranks: its command, its launch, what it says, and how it ends.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/agreement.hpp"
+#include "launch/progress.hpp"
+#include "launch/run_folder.hpp"
+#include "launch/start_faults.hpp"
+
+namespace shakedown {
+
+/// The benchmark programs beside this one: in bench/ of a build tree, in bin/ of an installed copy.
+struct Programs {
+  std::filesystem::path folder;
+  std::vector<std::string> families;  // in the order in which they are measured
+
+  std::string of(const std::string& family) const { return folder / ("bench_" + family); }
+};
+
+/// Errors: CannotRun where there are none; InputError for a family that is none.
+Programs find_programs(const std::vector<std::string>& families);
+
+/// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
+
+/// Where the programs of a run remember what they tuned: beside the folders of runs, so that the next one has it.
+std::string choices_beside(const std::filesystem::path& folder);
+
+/// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
+/// last.
+std::string all_expected(const AcceptOptions&, const Launch&);
+
+/// The program that measures all families in one process per rank.
+inline const std::string resident = "all";
+
+/// A program and its flags, which are the same on all ranks.
+std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const Programs&, const std::string& name,
+                                    const std::vector<std::string>& flags);
+
+/// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
+bool succeeded(const Ending&);
+
+/// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
+class RankProgram {
+ public:
+  RankProgram(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,
+              const std::string& id, const std::string& name, const std::vector<std::string>& flags, Screen&);
+  RankProgram(const RankProgram&) = delete;
+  RankProgram& operator=(const RankProgram&) = delete;
+
+  /// Runs it; again if ranks die in their start, which is the launcher's fault more often than the machine's. Errors:
+  /// CannotRun after a signal, for ranks that refuse, and for ranks that die in their start each time.
+  Ending run(Signals&);
+  /// Errors: CannotRun for an end that is no rank's: of the launcher itself, or one that its supervisor did not report.
+  void require_end_of_ranks(const Ending&);
+  /// What the launcher says of a start that failed, else "rank 1 on u2: Killed", else how it ended.
+  std::string death(const Ending&) const;
+  /// Says how it ended, and keeps what it printed.
+  void complain(const Ending&, const std::string& what, const std::string& printed = "");
+
+  Job job;
+  std::vector<std::string> lost;  // hosts that its ranks named
+  std::string said;               // to people, last
+  int starts = 1;
+  bool measured = false;  // a row has begun, or a result has come
+
+ private:
+  void hear(std::string_view line);
+  std::optional<StartFault> fault_of_start(const Ending&) const;
+  bool died_in_start(const Ending&) const;
+  void warn_of_time_limit();
+
+  Screen& screen_;
+  std::optional<double> ends_;
+  double planned_ = 0;
+  bool has_rows_ = false;  // standard error said that one begins; the result may have been read before that
+  std::string name_, refused_;
+  RunFile log_;
+  std::vector<std::string> heard_;                   // the first lines on standard error
+  bool restarts_ = false, has_died_before_ = false;  // then a host that does not start is a host that was lost
+};
+
+}  // namespace shakedown
