@@ -63,6 +63,14 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+std::string shortened(const std::string& text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  std::size_t end = text.find_last_of(' ', max_bytes - 3);
+  if (end == std::string::npos || end == 0) end = max_bytes - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not inside a code point
+  return text.substr(0, end) + "...";
+}
+
 bool is_plain(std::string_view word, std::string_view others) {
   const std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   const auto is_known = [&](char c) { return letters.find(c) != letters.npos || others.find(c) != others.npos; };

@@ -38,6 +38,9 @@ std::string printable(std::string_view text);
 /// Returns printable text in which newlines are replaced by spaces.
 std::string one_line(std::string_view text);
 
+/// Returns the text, or its first words with "..." if it has more than `max_bytes` (4 or more).
+std::string shortened(const std::string& text, std::size_t max_bytes);
+
 /// True if the word is not empty and has only ASCII letters, digits and `others`. A shell takes such a word literally.
 bool is_plain(std::string_view word, std::string_view others);
 

@@ -21,6 +21,7 @@
 #include "launch/soak.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/judge/judge.hpp"
 #include "thresholds/rules/start.hpp"
 
@@ -168,7 +169,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const Verdict& verdict = judged.verdict;
   const int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
   std::fputs(terminal_text(verdict, style_of(options.judge)).c_str(), stdout);
-  channel.give(reason_line(verdict));
+  channel.give(text(headline_of(verdict)));
   return code;
 }
 

@@ -44,6 +44,7 @@
 #include "report/regress.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/results/measured.hpp"
 
 namespace shakedown {
@@ -110,10 +111,11 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
     std::fputs(explain(*measured, all.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
-    if (measured) std::fputs(matrices_text(measured->files, verdict, style_of(arguments)).c_str(), stdout);
-    std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
+    const TerminalStyle style = style_of(arguments);
+    if (measured && style.all) std::fputs(matrices_text(measured->files).c_str(), stdout);
+    std::fputs(terminal_text(verdict, style).c_str(), stdout);
   }
-  if (arguments.judge.families.all()) channel.give(reason_line(verdict));
+  if (arguments.judge.families.all()) channel.give(text(headline_of(verdict)));
   return code;
 }
 

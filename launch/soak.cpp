@@ -18,6 +18,7 @@
 #include "report/judge_apart.hpp"
 #include "report/soak.hpp"
 #include "report/verdict_json.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -255,7 +256,7 @@ int show(const fs::path& folder, const Soak& soak, const SoakJudgement& judged, 
   const int code = write_all_outputs(arguments.outputs, {nullptr, {}, judged.verdict, &soak, &judged, last_round},
                                      "shakedown", exit_code(judged.verdict, arguments));
   std::fputs(soak_text(soak, judged, style_of(arguments)).c_str(), stdout);
-  channel.give(reason_line(judged.verdict));
+  channel.give(text(headline_of(judged.verdict)));
   return code;
 }
 

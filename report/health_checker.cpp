@@ -3,6 +3,7 @@
 #include "base/archive.hpp"
 
 #include "report/words.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -22,7 +23,10 @@ const char* status_of(const Finding& finding) {
 }  // namespace
 
 std::string health_checker_json(const Verdict& verdict) {
-  ordered_json tests = ordered_json::array();
+  const Headline headline = headline_of(verdict);
+  const ordered_json whole{{"status", status_of(verdict.state)},
+                           {"error", is_good(verdict.state) ? "" : text(headline)}};
+  ordered_json tests{{{"name", "verdict"}, {"checks", {{{"name", "verdict"}, {"state", whole}}}}}};
   for (const Finding& finding : verdict.findings) {
     const std::string family = family_of(finding.key);
     if (tests.empty() || tests.back().at("name") != family) {

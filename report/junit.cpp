@@ -9,9 +9,9 @@
 
 #include "base/text.hpp"
 #include "report/escape.hpp"
-#include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/words.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -88,7 +88,8 @@ std::string junit_xml(const Verdict& verdict) {
   if (verdict.exit_code != 0) {
     const bool failed = verdict.state == State::fail;
     ++(failed ? whole.failures : whole.errors);
-    judged = said(failed ? "failure" : "error", reason_line(verdict), verdict_line(verdict));
+    judged = said(failed ? "failure" : "error", text(headline_of(verdict)),
+                  text_and_next(headline_of(verdict)) + "\n" + verdict_line(verdict));
   }
   add(whole, "verdict", "verdict", judged);
   std::map<std::string, std::size_t> index;

@@ -3,6 +3,7 @@
 
 #include "report/escape.hpp"
 #include "report/words.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -54,6 +55,19 @@ std::string details(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "\n<details><summary>" + title + "</summary>\n\n" + body + "\n</details>\n";
 }
 
+// The causes that the headline does not name.
+std::string causes(const Verdict& verdict) {
+  std::string out;
+  std::size_t all = 0;
+  for (const Diagnosis& d : verdict.culprits) {
+    if (!d.fails || ++all > max_offenders) continue;
+    const FaultSummary fault = summary_of(d);
+    out += "- " + markdown_escaped(text(fault)) + (fault.next.empty() ? "" : " Next: " + markdown_escaped(fault.next)) +
+           "\n";
+  }
+  return all < 2 ? "" : "\nCauses:\n\n" + out + more(all, std::min(all, max_offenders));
+}
+
 std::string next_steps(const Verdict& verdict) {
   std::string out;
   std::size_t all = 0;
@@ -68,7 +82,10 @@ std::string next_steps(const Verdict& verdict) {
 }  // namespace
 
 std::string markdown_text(const Verdict& verdict) {
-  std::string out = "## " + markdown_escaped(verdict_line(verdict)) + "\n";
+  const Headline headline = headline_of(verdict);
+  std::string out = "## " + markdown_escaped(text(headline)) + "\n";
+  if (!headline.fault.next.empty()) out += "\nNext: " + markdown_escaped(headline.fault.next) + "\n";
+  out += "\n" + markdown_escaped(verdict_line(verdict)) + "\n" + causes(verdict);
   const std::string bad = table(verdict, false, max_bad_rows);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";

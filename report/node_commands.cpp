@@ -12,10 +12,11 @@ namespace {
 // Returns the reason as one line in single quotes, short enough for sinfo -R and for an annotation.
 std::string quoted_reason(const NodeDecision& node) {
   constexpr std::size_t max_reason_bytes = 160;
-  std::string reason = "shakedown: " + (node.reasons.empty() ? std::string("failed") : one_line(node.reasons.front()));
-  if (reason.size() > max_reason_bytes) reason = reason.substr(0, max_reason_bytes - 3) + "...";
+  const std::string reason =
+      "shakedown: " + (node.reasons.empty() ? std::string("failed") : one_line(node.reasons.front()));
   std::string quoted = "'";
-  for (const char c : printable(reason)) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  for (const char c : shortened(printable(reason), max_reason_bytes))
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 

@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "report/escape.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -121,6 +122,7 @@ std::string prometheus_text(const Verdict& verdict) {
   if (const auto began = seconds_of(verdict.started)) {
     gauges.add("shakedown_run_timestamp_seconds", "When the run began.", {}, *began);
   }
+  gauges.add("shakedown_headline_info", "The verdict in one sentence.", {{"headline", text(headline_of(verdict))}}, 1);
   add_culprits(gauges, verdict);
   gauges.add("shakedown_ranks", "Ranks that measured.", {}, verdict.ranks);
   gauges.add("shakedown_hosts", "Hosts that measured.", {}, verdict.hosts);

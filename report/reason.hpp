@@ -9,10 +9,6 @@
 
 namespace shakedown {
 
-/// Returns one line without a newline, such as "PASS 58/58: gemm, hbm judged by h200-sxm on 4 ranks" or
-/// "FAIL 57/58: gemm/... tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 (and 2 more)".
-std::string reason_line(const Verdict&);
-
 /// Returns the last line if there is no verdict: "error: what could not be read; how to fix it". No newline.
 std::string error_line(const std::string& why);
 

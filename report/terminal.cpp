@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "base/statistics.hpp"
 #include "report/culprits.hpp"
 #include "report/words.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/results/matrix.hpp"
 
 namespace shakedown {
@@ -22,16 +25,84 @@ Cell status_cell(const Finding& finding) {
   return {status_text(finding), doubtful || !finding.counts() ? Tone::doubtful : Tone::bad};
 }
 
-std::string findings_table(const Verdict& verdict, TerminalStyle style) {
+std::string findings_table(const std::vector<const Finding*>& findings, TerminalStyle style) {
   Table table({{"finding"}, {"worst value"}, {"where"}, {"limit"}, {"status"}});
+  for (const Finding* finding : findings) {
+    table.add({{joined_words(finding->key, finding->metric)},
+               {value_text(*finding)},
+               {worst_text(*finding)},
+               {limit_text(*finding)},
+               status_cell(*finding)});
+  }
+  return table.text(style.table());
+}
+
+// True for figures that a culprit explains.
+bool is_repeat(const Verdict& verdict, const Finding& finding) {
+  const bool has_culprit =
+      std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
+  const bool is_figure = finding.value && finding.code != Code::fact;
+  return finding.counts() && has_culprit && finding.status == Status::fail &&
+         (is_figure || finding.code == Code::pairs);
+}
+
+// What is not good and no culprit explains: of the findings about one part a few, and all up to a number of rows.
+constexpr std::size_t max_rows_of_part = 3, max_rows_shown = 12;
+
+std::string bad_findings(const Verdict& verdict, TerminalStyle style) {
+  std::map<std::tuple<PartKind, std::string, bool>, std::size_t> rows_of_part;
+  std::vector<const Finding*> shown;
+  std::size_t all = 0;
+  for (const bool counts : {true, false}) {  // failures first
+    for (const Finding& finding : verdict.findings) {
+      if (finding.good() || finding.counts() != counts) continue;
+      ++all;
+      if (is_repeat(verdict, finding)) continue;
+      const bool has_room = ++rows_of_part[{finding.part.kind, finding.part.id, counts}] <= max_rows_of_part;
+      if (has_room && shown.size() < max_rows_shown) shown.push_back(&finding);
+    }
+  }
+  std::string out = shown.empty() ? "" : findings_table(shown, style);
+  if (const std::size_t more = all - shown.size(); more > 0) {
+    out += plural(more, "more finding") + (more == 1 ? " is" : " are") + " not good: --all lists " +
+           (more == 1 ? "it" : "them") + "\n";
+  }
+  return out;
+}
+
+// The finding of each family that is closest to its limit.
+std::string closest_findings(const Verdict& verdict, TerminalStyle style) {
+  std::map<std::string, std::pair<double, const Finding*>> closest;
   for (const Finding& finding : verdict.findings) {
+    const auto compared = finding.compared();
+    const bool is_rate = compared && (compared->limit.kind == LimitKind::min || compared->limit.kind == LimitKind::max);
+    if (!is_rate || !finding.good() || !finding.counts() || finding.key.family() == "preflight") continue;
+    const double margin = -compared->limit.shortfall(compared->value);
+    const auto [found, is_first] = closest.try_emplace(finding.key.family(), margin, &finding);
+    if (!is_first && margin < found->second.first) found->second = {margin, &finding};
+  }
+  if (closest.empty()) return "";
+  Table table({{"closest to its limit"}, {"value"}, {"where"}, {"limit"}, {"margin"}});
+  for (const auto& [family, entry] : closest) {
+    const Finding& finding = *entry.second;
     table.add({{joined_words(finding.key, finding.metric)},
                {value_text(finding)},
                {worst_text(finding)},
                {limit_text(finding)},
-               status_cell(finding)});
+               {percent_text(entry.first)}});
   }
   return table.text(style.table());
+}
+
+std::string findings(const Verdict& verdict, TerminalStyle style) {
+  if (!style.all) {
+    const std::string bad = bad_findings(verdict, style);
+    const std::string closest = is_good(verdict.state) ? closest_findings(verdict, style) : "";
+    return bad + (bad.empty() || closest.empty() ? "" : "\n") + closest;
+  }
+  std::vector<const Finding*> all;
+  for (const Finding& finding : verdict.findings) all.push_back(&finding);
+  return findings_table(all, style);
 }
 
 std::string indented(const std::string& text, const std::string& indent) {
@@ -43,22 +114,27 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out + "\n";
 }
 
-// In full; the rest stands in the table above and in verdict.json.
-constexpr std::size_t max_reasons = 25;
+// Findings in full; the others are in the table above and in verdict.json.
+constexpr std::size_t max_reasons = 5, max_reasons_of_all = 25;
 
-std::string reasons(const Verdict& verdict) {
+std::string reasons(const Verdict& verdict, TerminalStyle style) {
   std::string out;
   std::size_t given = 0;
+  const std::size_t most = style.all ? max_reasons_of_all : max_reasons;
+  std::set<std::tuple<PartKind, std::string, Code>> seen;
   for (const bool counts : {true, false}) {  // no warning crowds out a failure
     for (const Finding& finding : verdict.findings) {
-      if (finding.good() || finding.counts() != counts || ++given > max_reasons) continue;
-      out += "\n" + finding_text(finding) + "\n";
+      if (finding.good() || finding.counts() != counts) continue;
+      if (!style.all && (!counts || is_repeat(verdict, finding))) continue;
+      if (!style.all && !seen.emplace(finding.part.kind, finding.part.id, finding.code).second) continue;
+      if (++given <= most) out += "\n" + finding_text(finding) + "\n";
     }
   }
-  if (given > max_reasons) out += "\nand " + std::to_string(given - max_reasons) + " more: see the table\n";
+  if (given > most) out += "\nand " + std::to_string(given - most) + " more: --all lists them\n";
   std::string remarks;
   for (const Finding& finding : verdict.findings) {
-    if (is_long_remark(finding)) remarks += one_line("pass: " + finding.key.text() + ": " + finding.detail) + "\n";
+    if (style.all && is_long_remark(finding))
+      remarks += one_line("pass: " + finding.key.text() + ": " + finding.detail) + "\n";
   }
   for (const std::string& waiver : waivers_text(verdict)) remarks += one_line("waived: " + waiver) + "\n";
   return out + (remarks.empty() ? "" : "\n" + remarks);
@@ -139,27 +215,12 @@ Tone tone_of(Trend trend) {
 
 }  // namespace
 
-std::string matrices_text(const std::vector<Results>& files, const Verdict& verdict, TerminalStyle style) {
-  constexpr std::size_t max_hosts_in_full = 2;
-  std::set<std::string> named;
-  for (const Diagnosis& culprit : verdict.culprits) {
-    for (const Culprit& place : culprit.places) named.insert(place.host);
-  }
+std::string matrices_text(const std::vector<Results>& files) {
   std::string shown;
-  std::set<std::string> left_out;
   for (const Results& file : files) {
-    const bool all = style.all || verdict.nodes.size() <= max_hosts_in_full;
-    for (const auto& matrix : pair_matrices(file.context, file.rows)) {
-      if (all || named.count(matrix.host) > 0) {
-        shown += text(matrix) + "\n";
-      } else {
-        left_out.insert(matrix.host);
-      }
-    }
+    for (const auto& matrix : pair_matrices(file.context, file.rows)) shown += text(matrix) + "\n";
   }
-  if (left_out.empty()) return shown;
-  return shown + "copies between the GPUs of " + plural(left_out.size(), "host") +
-         " that nothing is wrong with are not shown (--all shows them)\n\n";
+  return shown;
 }
 
 std::string finding_text(const Finding& finding) {
@@ -182,11 +243,12 @@ std::string finding_text(const Finding& finding) {
 }
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
-  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + printable(reasons(verdict)) +
-                    unjudged(verdict, style) + scaling(verdict, style) + "\n" + printable(judgements_text(verdict)) +
-                    fleet(verdict, style);
+  const std::string headline = text_and_next(headline_of(verdict)) + "\n";
+  std::string out = headline + "\n" + culprits_text(verdict, style.color) + findings(verdict, style) +
+                    printable(reasons(verdict, style)) + unjudged(verdict, style) + scaling(verdict, style) + "\n" +
+                    printable(judgements_text(verdict)) + fleet(verdict, style);
   for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
-  return out + verdict_line(verdict) + "\n";
+  return out + (is_good(verdict.state) ? "" : headline) + verdict_line(verdict) + "\n";
 }
 
 std::string terminal_text(const Regression& regression, TerminalStyle style) {

@@ -14,16 +14,16 @@ namespace shakedown {
 struct TerminalStyle {
   bool color = false;
   std::size_t width = 120;  // of tables: fits a terminal and a CI log without a line break
-  bool all = false;         // also list results without a rule
+  bool all = false;         // every finding, every part of the fleet, and results without a rule
   Table::Style table() const { return {color, width}; }
 };
 
-/// Returns the complete text. It ends with the verdict line.
+/// Returns the complete text. The headline is the first line and, unless the verdict is good, the last but one; the
+/// last is the verdict line. Without `all` it shows what is not good, and of each part only a few findings.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
 
-/// Returns the copies between GPUs as matrices (thresholds/results/matrix.hpp). Shows all hosts if there are at most
-/// two or if the style says so, otherwise the hosts of culprits. A line says what was left out.
-std::string matrices_text(const std::vector<Results>&, const Verdict&, TerminalStyle = {});
+/// Returns the copies between GPUs as matrices (thresholds/results/matrix.hpp).
+std::string matrices_text(const std::vector<Results>&);
 
 /// Returns a finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, without a
 /// newline at the end.

@@ -3,6 +3,8 @@
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"
+#include "report/words.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/results/json_field.hpp"
 
 namespace shakedown {
@@ -58,6 +60,19 @@ void read_limit(Reader& reader, std::optional<Limit>& limit) {
   limit->value = *value;
 }
 
+// A finding that changes no verdict says so in "status": a program that counts the failures of a PASS finds none.
+void write_status(Writer& writer, const Finding& finding) {
+  writer("status", status_text(finding));
+  if (status_text(finding) != name(finding.status)) writer("status_if_counted", finding.status);
+}
+
+void read_status(Reader& reader, Finding& finding) {
+  std::string word;
+  reader("status", word)("severity", finding.severity);
+  const bool is_reduced = finding.severity != Severity::fail && lower(word) == name(finding.severity);
+  reader(is_reduced ? "status_if_counted" : "status", finding.status);
+}
+
 template <class Archive>
 void members(Archive& archive, Part& part) {
   archive("kind", part.kind)("id", part.id)("host", part.host);
@@ -68,11 +83,13 @@ template <class Archive>
 void members(Archive& archive, Finding& f) {
   archive("key", f.key)("metric", f.metric).younger("judgement", f.judgement);
   archive.younger("code", f.code).younger("part", f.part).younger("sure", f.sure);
-  archive("status", f.status)("severity", f.severity).derived("counted", f.counts());
-  archive("value", f.value);
   if constexpr (std::same_as<Archive, Writer>) {
+    write_status(archive, f);
+    archive("severity", f.severity).derived("counted", f.counts())("value", f.value);
     write_limit(archive, f.limit);
   } else {
+    read_status(archive, f);
+    archive("value", f.value);
     read_limit(archive, f.limit);
   }
   archive("unit", f.unit)("worst", f.worst);
@@ -107,6 +124,7 @@ void members(Archive& archive, ScalingPoint& point) {
 template <class Archive>
 void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
+  if constexpr (std::same_as<Archive, Writer>) archive("headline", text_and_next(headline_of(v)));
   archive("passed", v.passed)("total", v.total)("profile", v.profile);
   auto backend = std::string(v.backend ? name(*v.backend) : "");  // empty: unknown
   archive("backend", backend)("devices", v.devices);

@@ -24,6 +24,7 @@
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/words.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -111,7 +112,7 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   const int code = write_all_outputs(arguments.outputs, judged, "acceptance_test", exit_code(verdict, arguments));
   // Not for a single family, whose verdict is partial: the channel carries one line for the whole run.
   const auto give_reason = [&] {
-    if (arguments.judge.families.all()) channel.give(reason_line(verdict));
+    if (arguments.judge.families.all()) channel.give(text(headline_of(verdict)));
   };
   if (arguments.explain && measured) {
     std::fputs(explain(*measured, judged.profiles, verdict, *arguments.explain).c_str(), stdout);

@@ -4,6 +4,7 @@
 
 #include "report/escape.hpp"
 #include "report/html/sections.hpp"
+#include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
 namespace {
@@ -114,10 +115,10 @@ std::string html_page(const std::string& title, const std::string& body) {
 
 std::string html_text(const Judged& judged) {
   const Page page(judged);
-  return html_page(verdict_line(judged.verdict), first_screen(page) + culprits_section(page) + figures(page) +
-                                                     rounds_section(page) + fleet_section(page) +
-                                                     scaling_section(page) + findings_section(page) +
-                                                     facts_section(page) + reproduce_section(page));
+  return html_page(text(headline_of(judged.verdict)), first_screen(page) + culprits_section(page) + figures(page) +
+                                                          rounds_section(page) + fleet_section(page) +
+                                                          scaling_section(page) + findings_section(page) +
+                                                          facts_section(page) + reproduce_section(page));
 }
 
 }  // namespace shakedown

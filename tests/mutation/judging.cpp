@@ -9,10 +9,10 @@
 #include "report/markdown.hpp"
 #include "report/node_commands.hpp"
 #include "report/outputs.hpp"
-#include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/history/regression.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/judge/nodes.hpp"
 
 namespace shakedown::mutation {
@@ -64,8 +64,9 @@ void Judging::show(const Judged& judged, const std::string& key, std::size_t tur
   const Verdict& verdict = judged.verdict;
   static_cast<void>(outputs()[turn / comparisons % outputs().size()].text(judged));
   static_cast<void>(terminal_text(verdict, {true, 120, true}));
-  static_cast<void>(matrices_text(judged.measured->files, verdict));
-  static_cast<void>(reason_line(verdict));
+  static_cast<void>(terminal_text(verdict));
+  static_cast<void>(matrices_text(judged.measured->files));
+  static_cast<void>(text(headline_of(verdict)));
   check_nodes(verdict);
   // explain() throws for a key without rows and rules.
   static_cast<void>(input_error_of([&] { explain(*judged.measured, profiles_, verdict, key); }));

@@ -39,12 +39,12 @@ TEST(NodeCommands, LetNoNameOrReasonReachTheShell) {
   const NodeList hostile{
       State::fail,
       {node("a;reboot", NodeState::bad, "x"), node("$(reboot)", NodeState::good), node("-a", NodeState::bad),
-       node("b", NodeState::bad, "'; reboot; '\n" + std::string(500, 'x'))},
+       node("b", NodeState::bad, "'; reboot; '\nx y" + std::string(500, 'x'))},
       {}};
   for (const std::string& commands : {scontrol_commands(hostile), kubectl_commands(hostile)}) {
     EXPECT_EQ(commands.rfind("# not a host name, drain it by hand: a;reboot\n# not a host name, return it", 0), 0u)
         << commands;
-    EXPECT_NE(commands.find("'shakedown: '\\''; reboot; '\\'' xxx"), std::string::npos) << commands;
+    EXPECT_NE(commands.find("'shakedown: '\\''; reboot; '\\'' x...'"), std::string::npos) << commands;
     EXPECT_EQ(commands.find(std::string(200, 'x')), std::string::npos);
   }
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/diagnosis.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
@@ -86,13 +88,14 @@ class Decider {
   void blame(const Diagnosis& d) {
     const Action action = action_of(d);
     if (d.fails && d.places.empty()) {
-      list_.undecided_because.push_back(causes_text(d) + ": " + d.detail);
+      list_.undecided_because.push_back(text(summary_of(d)));
       return;
     }
     if (d.fails && action == Action::none) the_network_is_to_blame_ = true;
     for (const Culprit& place : d.places) {
-      accuse(place.host, action == Action::none ? Action::monitor : action,
-             causes_text(d) + " (" + text(place) + "): " + d.detail, d.next);
+      Diagnosis here = d;
+      std::tie(here.places, here.place_count) = std::pair(std::vector{place}, 1);
+      accuse(place.host, action == Action::none ? Action::monitor : action, text(summary_of(here)), d.next);
       if (d.fails && action != Action::none) a_node_is_to_blame_ = true;
     }
   }
@@ -113,16 +116,13 @@ class Decider {
                            f.status != Status::inconclusive;
     if (!names_all) {
       if (!f.wrong_ranks.empty() && a_node_is_to_blame_) return;
-      list_.undecided_because.push_back(std::string(name(f.status)) + ": " + f.key.text() +
-                                        (f.metric.empty() ? "" : " " + f.metric) +
-                                        (f.detail.empty() ? "" : ": " + f.detail));
+      list_.undecided_because.push_back(text(summary_of(f)));
       return;
     }
     for (const Culprit& offender : f.offenders) {
-      accuse(offender.host, Action::isolate,
-             std::string(name(f.status)) + ": " + f.key.text() + (f.metric.empty() ? "" : " " + f.metric) +
-                 (f.detail.empty() ? "" : ": " + f.detail),
-             f.next);
+      Finding here = f;
+      std::tie(here.offenders, here.offender_count) = std::pair(std::vector{offender}, 1);
+      accuse(offender.host, Action::isolate, text(summary_of(here)), f.next);
     }
   }
 

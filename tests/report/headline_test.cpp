@@ -1,0 +1,179 @@
+// Every output of a FAIL names the part at fault, in the same words. The faults are planted in made-up fleets and in a
+// stored run.
+#include "thresholds/judge/headline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "report/node_commands.hpp"
+#include "report/outputs.hpp"
+#include "report/terminal.hpp"
+#include "tests/rehearsal/outcome.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/nodes.hpp"
+
+namespace shakedown::headline_test {
+namespace {
+
+const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+
+const std::vector<Profile>& shipped_profiles() {
+  static const auto profiles = load_profiles(source / "thresholds");
+  return profiles;
+}
+
+struct Failed {
+  std::string name;   // of the fault
+  std::string place;  // words that every output must have
+  Judged judged;
+};
+
+// The host and the serial number; of a whole host, or of one of its NICs, the host.
+Failed with_planted(const std::string& faults, int hosts) {
+  using rehearsal::Fleet, rehearsal::Order;
+  Order order;
+  order.shape.hosts = hosts;
+  order.noise = rehearsal::read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
+  order.seed = 501;
+  order.faults = rehearsal::placed(rehearsal::parse_faults(faults), order.shape, order.seed);
+  const Fleet fleet(order);
+  const rehearsal::Fault& fault = order.faults.front();
+  const auto results = fleet.results();
+  Failed failed{faults, fleet.machine().hosts[static_cast<std::size_t>(fault.host)].name, {}};
+  if (fault.is_of_gpu()) {
+    const auto rank = static_cast<std::size_t>(fault.host * order.shape.gpus + fault.local);
+    failed.place += " GPU " + std::to_string(fault.local) + " (rank " + std::to_string(rank) + ", serial ";
+  }
+  failed.judged.measured = std::make_unique<const Measured>(results);
+  failed.judged.profiles = shipped_profiles();
+  failed.judged.verdict = rehearsal::judge_fleet(fleet, shipped_profiles());
+  return failed;
+}
+
+// A stored run of two GPUs in which pre-flight finds this; `worst` is its value on the last rank that has one.
+Failed with_fact(const std::string& key, const std::string& metric, double worst, const std::string& place) {
+  auto results = read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"});
+  for (Results& file : results) {
+    for (Row& row : file.rows) {
+      if (row.key != key) continue;
+      auto& values = row.by_rank.at(metric);
+      const auto last =
+          std::find_if(values.rbegin(), values.rend(), [](const auto& value) { return value.has_value(); });
+      *last = worst;
+    }
+  }
+  Failed failed{metric, place, {}};
+  failed.judged.measured = std::make_unique<const Measured>(std::move(results));
+  failed.judged.profiles = shipped_profiles();
+  failed.judged.verdict = judge(*failed.judged.measured, References(shipped_profiles()), {});
+  return failed;
+}
+
+const std::vector<Failed>& failed_runs() {
+  static const std::vector<Failed> runs = [] {
+    std::vector<Failed> made;
+    for (const char* const fault : {"gemm:0.05", "hbm:0.12", "gpu:0.1", "link:0.2", "copy:0.1", "sustained:0.05"}) {
+      made.push_back(with_planted(fault, 1));
+    }
+    for (const char* const fault : {"nic:0.5", "host:0.1"}) made.push_back(with_planted(fault, 4));
+    made.push_back(with_fact("preflight/of:host", "gpus_missing", 1, "vm"));
+    made.push_back(with_fact("preflight/of:gpu", "ecc_uncorrected", 3, "vm GPU 1 (rank 1, GPU-"));
+    made.push_back(with_fact("preflight/of:gpu", "remap_pending", 1, "vm GPU 1 (rank 1, GPU-"));
+    return made;
+  }();
+  return runs;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Headline, OfAFailNamesThePartAtFaultAndTheNextStep) {
+  for (const Failed& run : failed_runs()) {
+    const Headline headline = headline_of(run.judged.verdict);
+    EXPECT_EQ(headline.state, State::fail) << run.name;
+    EXPECT_EQ(headline.fault.where.rfind(run.place, 0), 0u) << run.name << ": " << headline.fault.where;
+    EXPECT_NE(headline.fault.next, "") << run.name;
+    EXPECT_EQ(text(headline).rfind("FAIL " + run.place, 0), 0u) << run.name << ": " << text(headline);
+  }
+}
+
+TEST(Headline, IsTheFirstLineOnTheTerminalAndOneOfTheLastTwo) {
+  for (const Failed& run : failed_runs()) {
+    const auto lines = lines_of(terminal_text(run.judged.verdict));
+    const std::string headline = text_and_next(headline_of(run.judged.verdict));
+    ASSERT_GE(lines.size(), 2u);
+    EXPECT_EQ(lines.front(), headline) << run.name;
+    EXPECT_EQ(lines[lines.size() - 2], headline) << run.name;
+    EXPECT_EQ(lines.back(), verdict_line(run.judged.verdict)) << run.name;
+  }
+}
+
+TEST(Headline, IsInEveryOutputThatShowsAVerdict) {
+  for (const Failed& run : failed_runs()) {
+    for (const Output& output : outputs()) {
+      const std::string flag = output.flag;
+      if (flag == "--github-benchmark" || flag == "--bencher" || flag == "--superbench") continue;  // figures only
+      EXPECT_NE(output.text(run.judged).find(run.place), std::string::npos) << run.name << " " << flag;
+    }
+    const std::string drain = scontrol_commands(decide_nodes(run.judged.verdict));
+    EXPECT_NE(drain.find("reason='shakedown: " + run.place), std::string::npos) << run.name << ": " << drain;
+  }
+}
+
+TEST(Headline, FitsOneScreenTogetherWithTheCauseOfAFail) {
+  for (const Failed& run : failed_runs()) {
+    EXPECT_LE(lines_of(terminal_text(run.judged.verdict)).size(), 45u) << run.name;
+  }
+}
+
+TEST(Headline, OfAPassSaysWhatWasJudgedInOneScreen) {
+  const Measured measured(read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"}));
+  const Verdict verdict = judge(measured, References(shipped_profiles()), {});
+  EXPECT_EQ(text(headline_of(verdict)).rfind("PASS: preflight, jitter, ", 0), 0u) << text(headline_of(verdict));
+  EXPECT_EQ(headline_of(verdict).fault.next, "");
+  EXPECT_LE(lines_of(terminal_text(verdict)).size(), 30u) << terminal_text(verdict);
+}
+
+TEST(Headline, CountsTheOtherFaults) {
+  const Failed run = with_planted("hbm:0.04+link:0.2", 1);
+  EXPECT_EQ(headline_of(run.judged.verdict).more, 1u);
+  EXPECT_NE(text(headline_of(run.judged.verdict)).find("; 1 more fault"), std::string::npos);
+}
+
+TEST(Headline, OfARunWithoutAVerdictSaysWhy) {
+  Verdict verdict;
+  verdict.notes.push_back("gemm.json: is cut off\nsecond line \033");
+  EXPECT_EQ(text(headline_of(verdict)), "INCOMPLETE: gemm.json: is cut off second line ?");
+}
+
+TEST(Headline, OfADriverThatDoesNotAnswerPutsItBeforeWhatIsSlow) {
+  Failed run = with_planted("hbm:0.12", 1);
+  Finding hung;
+  classify(hung, Code::driver_answers);
+  hung.key = machine_key(Code::driver_answers).set("host", "node3");
+  hung.status = Status::fail;
+  hung.detail = "the driver does not answer: nvmlInit, 15 s";
+  hung.offenders = {host_culprit("node3")};
+  hung.offender_count = 1;
+  run.judged.verdict.findings.push_back(hung);
+  EXPECT_EQ(text(headline_of(run.judged.verdict)),
+            "FAIL node3: the driver does not answer: nvmlInit, 15 s; 1 more fault");
+}
+
+TEST(Shortened, EndsAfterAWholeWord) {
+  EXPECT_EQ(shortened("slow GPU, 12 % off", 40), "slow GPU, 12 % off");
+  EXPECT_EQ(shortened("slow GPU, 12 % off", 14), "slow GPU,...");
+  EXPECT_EQ(shortened("slow-GPU-12", 8), "slow-...");
+  EXPECT_EQ(shortened("\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4", 6), "\xC3\xA4...");
+}
+
+}  // namespace
+}  // namespace shakedown::headline_test

@@ -1,0 +1,175 @@
+#include "thresholds/judge/headline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/text.hpp"
+#include "thresholds/rules/profile.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr std::size_t max_places = 3;
+
+std::string where_text(const Culprit& place) {
+  std::vector<std::string> ids;
+  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
+  if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
+  if (place.serial) ids.push_back("serial " + *place.serial);
+  if (!place.serial && place.uuid) ids.push_back(*place.uuid);
+  if (place.pci) ids.push_back(*place.pci);
+  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "") +
+         (ids.empty() ? "" : " (" + joined(ids) + ")");
+}
+
+std::string where_text(const std::vector<Culprit>& places, std::size_t count, bool is_link) {
+  std::string text;
+  const std::size_t shown = std::min(places.size(), max_places);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool is_last = i + 1 == shown && shown == count;
+    text += (i == 0 ? "" : is_link ? " to " : is_last ? " and " : ", ") + where_text(places[i]);
+  }
+  return count > shown && shown > 0 ? text + " and " + std::to_string(count - shown) + " more" : text;
+}
+
+// "600 TFLOPS, must be at least 620"
+std::string compared_text(const Finding& finding) {
+  const std::string unit = finding.unit.empty() ? "" : " " + finding.unit;
+  std::string text = finding.value ? number_text(*finding.value) + unit : "";
+  if (!finding.limit) return text;
+  const std::string limit = number_text(finding.limit->value);
+  if (!text.empty()) text += ", ";
+  switch (finding.limit->kind) {
+    case LimitKind::min: return text + "must be at least " + limit;
+    case LimitKind::least: return text + "cannot be below " + limit;
+    case LimitKind::max: return text + "must be at most " + limit;
+    case LimitKind::ceiling: return text + "cannot be above " + limit;
+    case LimitKind::equals: return text + "must be " + limit;
+    case LimitKind::spread_max: return text + "ranks may differ by " + percent_text(finding.limit->value);
+    case LimitKind::cv_max: return text + "may scatter by " + percent_text(finding.limit->value);
+    case LimitKind::samples_min: return text + "needs at least " + limit + " samples";
+  }
+  return text;
+}
+
+// A fact of pre-flight has a name of its own, and a finding about the machine says all in its detail.
+std::string subject(const Finding& finding) {
+  if (finding.key.family() == "machine" && !finding.detail.empty()) return "";
+  const std::string family = finding.key.family();
+  if (family == "preflight" && !finding.metric.empty()) return finding.metric;
+  return finding.key.text() + (finding.metric.empty() ? "" : " " + finding.metric);
+}
+
+bool is_link(const Diagnosis& d) {
+  return d.places.size() == 2 && !d.causes.empty() && d.causes.front() == Cause::slow_link;
+}
+
+bool is_of_wrong_data(const Diagnosis& d) { return !d.causes.empty() && d.causes.front() == Cause::wrong_data; }
+
+bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
+
+// Errors that hardware or the driver reported, and parts that are not there: they explain what is slow.
+bool is_event(const Finding& finding) {
+  constexpr std::array codes{Code::driver_answers, Code::crashed, Code::errors,        Code::fact,
+                             Code::absent,         Code::gpus,    Code::unique_devices};
+  return is_bad(finding) && finding.status != Status::inconclusive && finding.status != Status::no_reference &&
+         std::find(codes.begin(), codes.end(), finding.code) != codes.end();
+}
+
+// Returns the scope of a good verdict, such as "gemm, hbm judged by h200-sxm on 4 ranks".
+std::string judged_text(const Verdict& verdict) {
+  std::vector<std::string> families;
+  for (const Finding& finding : verdict.findings) {
+    const std::string& family = finding.key.family();
+    const bool counted = finding.status == Status::pass && finding.counts() && family != "machine";
+    if (counted && std::find(families.begin(), families.end(), family) == families.end()) families.push_back(family);
+  }
+  return (families.empty() ? "nothing but the machine" : joined(families)) + " judged by " + verdict.profile + " on " +
+         plural(verdict.ranks, "rank") + (verdict.hosts > 1 ? " of " + plural(verdict.hosts, "host") : "") +
+         (verdict.is_partial() ? ", " + asked_text(verdict) : "");
+}
+
+const Finding* first_bad(const Verdict& verdict) {
+  for (const Status status :
+       {Status::fail, Status::invalid, Status::missing, Status::no_reference, Status::inconclusive}) {
+    for (const Finding& finding : verdict.findings) {
+      if (finding.status == status && finding.counts()) return &finding;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+FaultSummary summary_of(const Diagnosis& d) {
+  FaultSummary fault;
+  fault.where = where_text(d.places, d.place_count, is_link(d));
+  fault.what = causes_text(d);
+  if (d.percent) fault.what += ", " + fmt::format("{:.1f}", *d.percent) + " % off";
+  if (d.percent && d.evidence_count > 1) fault.what += " in " + plural(d.evidence_count, "measurement");
+  if (!d.detail.empty()) fault.what += ": " + d.detail;
+  fault.next = d.next;
+  return fault;
+}
+
+FaultSummary summary_of(const Finding& finding) {
+  FaultSummary fault;
+  const auto& named = finding.offenders;
+  fault.where = !named.empty()  ? where_text(named, finding.offender_count, false)
+                : finding.worst ? where_text(*finding.worst)
+                                : "";
+  fault.what = subject(finding);
+  if (!fault.what.empty()) {
+    const auto compared = compared_text(finding);
+    if (finding.status != Status::fail) fault.what += " is " + std::string(name(finding.status));
+    if (!compared.empty()) fault.what += (finding.status == Status::fail ? " is " : ", ") + compared;
+    if (!finding.detail.empty()) fault.what += ": ";
+  }
+  fault.what += finding.detail;
+  fault.next = finding.next;
+  return fault;
+}
+
+std::string text(const FaultSummary& fault) { return fault.where + (fault.where.empty() ? "" : ": ") + fault.what; }
+
+Headline headline_of(const Verdict& verdict) {
+  Headline headline{verdict.state, {}, 0};
+  const auto culprit =
+      std::find_if(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
+  const auto event = std::find_if(verdict.findings.begin(), verdict.findings.end(), is_event);
+  const bool has_culprit = culprit != verdict.culprits.end(), has_event = event != verdict.findings.end();
+  const auto faults = static_cast<std::size_t>(
+      std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; }) +
+      std::count_if(verdict.findings.begin(), verdict.findings.end(), is_event));
+  if (has_culprit && (!has_event || is_of_wrong_data(*culprit))) {
+    headline.fault = summary_of(*culprit);
+    headline.more = faults - 1;
+  } else if (has_event) {
+    headline.fault = summary_of(*event);
+    headline.more = faults - 1;
+  } else if (const Finding* const finding = first_bad(verdict)) {
+    headline.fault = summary_of(*finding);
+    headline.more =
+        static_cast<std::size_t>(std::count_if(verdict.findings.begin(), verdict.findings.end(), is_bad)) - 1;
+  } else if (is_good(verdict.state)) {
+    headline.fault.what = judged_text(verdict);
+  } else if (!verdict.notes.empty()) {
+    headline.fault.what = verdict.notes.front();
+  }
+  return headline;
+}
+
+std::string text(const Headline& headline) {
+  const std::string fault = text(headline.fault);
+  return one_line(std::string(name(headline.state)) + (headline.fault.where.empty() && !fault.empty() ? ": " : " ") +
+                  fault + (headline.more > 0 ? "; " + plural(headline.more, "more fault") : ""));
+}
+
+std::string text_and_next(const Headline& headline) {
+  return text(headline) + (headline.fault.next.empty() ? "" : one_line(". Next: " + headline.fault.next));
+}
+
+}  // namespace shakedown

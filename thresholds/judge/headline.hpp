@@ -1,0 +1,41 @@
+// The verdict in one sentence: which part, what is wrong with it, by how much, and what to do next. Every output shows
+// this sentence. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "thresholds/judge/verdict.hpp"
+
+namespace shakedown {
+
+/// A fault in words.
+struct FaultSummary {
+  std::string where;  // "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)"; empty if no single part is at fault
+  std::string what;   // "slow GPU, 12.0 % off in 19 measurements: HBM is slow, ..."
+  std::string next;   // the next command; empty if there is none
+};
+
+FaultSummary summary_of(const Diagnosis&);
+FaultSummary summary_of(const Finding&);
+
+/// Returns where and what: "node17 GPU 2 (...): slow GPU, ...".
+std::string text(const FaultSummary&);
+
+struct Headline {
+  State state = State::incomplete;
+  FaultSummary fault;           // of a good verdict: what was judged
+  std::size_t more = 0;  // other faults of the verdict
+};
+
+/// Returns the fault that explains most: wrong data, then counted hardware errors and missing parts, then what is slow,
+/// then the first finding that is not good.
+Headline headline_of(const Verdict&);
+
+/// Returns one line without the next step: "FAIL node17 GPU 2 (...): slow GPU, ...; 2 more faults".
+std::string text(const Headline&);
+
+/// Returns one line with the next step: "FAIL node17 ...; 2 more faults. Next: ssh node17 nvidia-smi -q -i 2".
+std::string text_and_next(const Headline&);
+
+}  // namespace shakedown
