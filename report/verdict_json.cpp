@@ -80,6 +80,11 @@ void members(Archive& archive, Part& part) {
 
 // Files of release 0.1.0 have no judgement: their findings all come from rules.
 template <class Archive>
+void members(Archive& archive, Remedy& remedy) {
+  archive("action", remedy.action)("means", remedy.means)("command", remedy.command);
+}
+
+template <class Archive>
 void members(Archive& archive, Finding& f) {
   archive("key", f.key)("metric", f.metric).younger("judgement", f.judgement);
   archive.younger("code", f.code).younger("part", f.part).younger("sure", f.sure);
@@ -94,7 +99,7 @@ void members(Archive& archive, Finding& f) {
   }
   archive("unit", f.unit)("worst", f.worst);
   archive("offender_count", f.offender_count)("offenders", f.offenders);
-  archive("detail", f.detail)("source", f.source)("rule", f.rule_at)("next", f.next);
+  archive("detail", f.detail)("source", f.source)("rule", f.rule_at)("next", f.next).younger("remedy", f.remedy);
 }
 
 template <class Archive>

@@ -63,7 +63,7 @@ TEST(Families, AreRefusedWithLineAndColumn) {
   };
   const std::vector<std::array<std::string, 3>> wrong{
       {row + row, "2:12", "duplicate family \"gemm\""},
-      {"- {family: Gemm, shows: s, on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:12", "not a family"},
+      {"- {family: Gemm, shows: s, on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:12", "not a name"},
       {begin + plan + "}}", "1:3", "without \"source\""},
       {begin + plan + "}, source: ''}", "1:90", "not empty"},
       {with_on("host: judged, rocm: judged"), "1:53", "unknown backend \"rocm\""},

@@ -1,4 +1,4 @@
-// Finds rows of the table that thresholds/families/generate.cpp writes.
+// Finds rows of the table that thresholds/tables/families.cpp writes.
 #include "thresholds/catalogue/families.hpp"
 
 #include <algorithm>

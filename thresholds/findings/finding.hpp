@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/catalogue/remedies.hpp"
 #include "thresholds/findings/part.hpp"
 #include "thresholds/findings/severity.hpp"
 #include "thresholds/results/results.hpp"
@@ -142,10 +143,11 @@ struct Finding {
   // Where it was weighed (thresholds/units/missed_limits.hpp): all ranks that miss the limit by themselves; none: all
   // together.
   std::optional<std::vector<int>> own = std::nullopt;
-  std::string detail;   // what is wrong, or what is worth knowing
-  std::string source;   // of the rule
-  std::string rule_at;  // "thresholds/h200-sxm.yaml:12"
-  std::string next;     // command to run next; empty for a pass
+  std::string detail;                           // what is wrong, or what is worth knowing
+  std::string source;                           // of the rule
+  std::string rule_at;                          // "thresholds/h200-sxm.yaml:12"
+  std::string next;                             // command to run next; empty for a pass
+  std::optional<Remedy> remedy = std::nullopt;  // of a fact
 
   bool counts() const { return severity == Severity::fail; }
   /// nullopt if the finding has no value or no limit: for example a row with an error, or one that was waived.

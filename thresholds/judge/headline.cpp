@@ -122,6 +122,7 @@ FaultSummary summary_of(const Finding& finding) {
                 : finding.worst ? where_text(*finding.worst)
                                 : "";
   fault.what = subject(finding);
+  if (finding.remedy) fault.what = finding.remedy->means + ": " + fault.what;
   if (!fault.what.empty()) {
     const auto compared = compared_text(finding);
     if (finding.status != Status::fail) fault.what += " is " + std::string(name(finding.status));

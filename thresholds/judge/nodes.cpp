@@ -36,6 +36,20 @@ Action action_of(const Diagnosis& d) {
   return Action::isolate;
 }
 
+// A reset, a restart or a setting brings the host back without hands.
+Action action_of(const Finding& f) {
+  if (!f.remedy) return Action::isolate;
+  switch (f.remedy->action) {
+    case RemedyAction::setting:
+    case RemedyAction::restart:
+    case RemedyAction::reset: return Action::reset;
+    case RemedyAction::none:
+    case RemedyAction::reseat:
+    case RemedyAction::replace: break;
+  }
+  return Action::isolate;
+}
+
 class Decider {
  public:
   explicit Decider(const Verdict& verdict) : verdict_(verdict) {
@@ -122,7 +136,7 @@ class Decider {
     for (const Culprit& offender : f.offenders) {
       Finding here = f;
       std::tie(here.offenders, here.offender_count) = std::pair(std::vector{offender}, 1);
-      accuse(offender.host, Action::isolate, text(summary_of(here)), f.next);
+      accuse(offender.host, action_of(f), text(summary_of(here)), f.next);
     }
   }
 

@@ -84,6 +84,7 @@ class RuleJudge {
     finding_.part = part();
     if (finding_.status == Status::fail) explain_worst();
     if (!rule_.replaces.empty()) set(finding_, finding_.status, "replaces the rule at " + rule_.replaces);
+    if (finding_.code == Code::fact && !finding_.good()) add_remedy();
     if (!finding_.good() && finding_.next.empty()) {
       finding_.next = measure_command(finding_.key, context_.world_size) + own_flag();
     }
@@ -96,6 +97,14 @@ class RuleJudge {
     if (worst && !worst->rank) return host_part(worst->host);
     const auto rank = worst ? worst->rank : first_wrong(finding_, context_);
     return rank ? part_of(finding_.key, rule_.metric, context_, *rank) : Part{};
+  }
+
+  void add_remedy() {
+    const std::string limit = finding_.limit ? number_text(finding_.limit->value) : "";
+    const auto& worst = finding_.worst;
+    const std::string gpu = worst && worst->rank ? gpu_in_command(facts(*worst->rank)) : "GPU";
+    finding_.remedy = remedy_of(rule_.metric, gpu, limit);
+    if (finding_.remedy) finding_.next = on_host(worst ? worst->host : "", finding_.remedy->command);
   }
 
   // So that a missing value still shows what was asked for.

@@ -1,23 +1,12 @@
 // Checks families.yaml and writes it as a constexpr table: families_table FAMILIES.yaml TABLE.hpp. Reports an error
 // with file, line and column, and then writes nothing.
-#include <fmt/format.h>
-
-#include <cstdio>
-#include <fstream>
 #include <set>
 
-#include "base/files.hpp"
 #include "thresholds/catalogue/families.hpp"
-#include "thresholds/rules/strict_yaml.hpp"
+#include "thresholds/tables/table_text.hpp"
 
 namespace shakedown {
 namespace {
-
-const Yaml& required(const std::map<std::string, Yaml>& members, std::string_view name, const Yaml& parent) {
-  const auto found = members.find(std::string(name));
-  if (found == members.end()) parent.refuse(fmt::format("a row without \"{}\"; add it", name));
-  return found->second;
-}
 
 std::string needs_of(const Yaml& yaml) {
   const auto members = yaml.members();
@@ -45,12 +34,6 @@ std::string cost_of(const Yaml& yaml) {
   return text;
 }
 
-std::string quoted(const Yaml& yaml) {
-  const std::string text = yaml.text();
-  if (text.find_first_of("\"\\\n") != std::string::npos) yaml.refuse("quote, backslash or newline; write it without");
-  return '"' + text + '"';
-}
-
 std::string table_of(const Yaml& yaml) {
   std::string text =
       "// Generated from families.yaml.\nnamespace shakedown {\ninline constexpr std::array families_table{\n";
@@ -58,10 +41,7 @@ std::string table_of(const Yaml& yaml) {
   for (const Yaml& row : yaml.items()) {
     const auto members = row.members({"family", "shows", "on", "plan", "own_memory", "source"});
     const Yaml& family = required(members, "family", row);
-    const std::string word = family.text();
-    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
-      family.refuse("not a family; write the first word of its keys");
-    }
+    const std::string word = identifier(family);
     if (!seen.insert(word).second) family.refuse(fmt::format("duplicate family \"{}\"; remove one of the two", word));
     required(members, "source", row).text();
     const bool own_memory = members.contains("own_memory") && members.at("own_memory").boolean();
@@ -76,16 +56,4 @@ std::string table_of(const Yaml& yaml) {
 }  // namespace
 }  // namespace shakedown
 
-int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("families_table FAMILIES.yaml TABLE.hpp\n", stderr);
-    return 2;
-  }
-  try {
-    const std::string table = shakedown::table_of(shakedown::Yaml::load(argv[1]));
-    return (std::ofstream(argv[2]) << table).flush() ? 0 : 3;
-  } catch (const shakedown::InputError& refusal) {
-    std::fprintf(stderr, "%s\n", refusal.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return shakedown::generate(argc, argv, shakedown::table_of); }

@@ -1,0 +1,108 @@
+// The table of remedies, and what a verdict does with it.
+#include "thresholds/catalogue/remedies.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/headline.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/nodes.hpp"
+
+namespace shakedown::remedies_test {
+namespace {
+
+const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+
+const std::vector<Profile>& shipped_profiles() {
+  static const auto profiles = load_profiles(source / "thresholds");
+  return profiles;
+}
+
+TEST(Remedies, HaveARowForEachFactThatCanFailARun) {
+  for (const Profile& profile : shipped_profiles()) {
+    for (const Rule& rule : profile.rules) {
+      if (family_of(rule.benchmark) != "preflight" || rule.severity != Severity::fail) continue;
+      if (rule.metric == "dcgm_failed") continue;  // its next step is the same test, with the level that was asked for
+      EXPECT_TRUE(remedy_of(rule.metric, "GPU-1", "1").has_value()) << profile.name << ": " << rule.metric;
+    }
+  }
+}
+
+TEST(Remedies, AreOfFactsThatARuleNames) {
+  std::set<std::string> ruled;
+  for (const Profile& profile : shipped_profiles()) {
+    for (const Rule& rule : profile.rules) ruled.insert(rule.metric);
+  }
+  for (const RemedyRow& row : remedy_rows()) EXPECT_TRUE(ruled.contains(std::string(row.fact))) << row.fact;
+}
+
+TEST(Remedies, NameTheGpuAndTheLimitInTheCommand) {
+  EXPECT_EQ(remedy_of("mig", "GPU-4f2a", "0")->command, "nvidia-smi -i GPU-4f2a -mig 0");
+  EXPECT_EQ(remedy_of("power_limit_w", "GPU-4f2a", "700")->command, "nvidia-smi -i GPU-4f2a -pl 700");
+  EXPECT_FALSE(remedy_of("no_such_fact", "GPU-4f2a", "0").has_value());
+}
+
+// A stored run of two H200s in which the second GPU, or the host, has another value of a fact.
+Verdict with_fact(const std::string& key, const std::string& fact, double value) {
+  auto results = read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"});
+  for (Results& file : results) {
+    for (Row& row : file.rows) {
+      if (row.key != key) continue;
+      auto& values = row.by_rank.at(fact);
+      *std::find_if(values.rbegin(), values.rend(), [](const auto& one) { return one.has_value(); }) = value;
+    }
+  }
+  return judge(Measured(std::move(results)), References(shipped_profiles()), {});
+}
+
+TEST(Remedies, AreTheNextStepOfAFactAndNotTheSameMeasurementAgain) {
+  const Verdict verdict = with_fact("preflight/of:gpu", "remap_pending", 1);
+  const Headline headline = headline_of(verdict);
+  EXPECT_EQ(headline.fault.next, "ssh vm nvidia-smi --gpu-reset -i GPU-e3e30726-1cf2-f144-a5a1-90232b968f48");
+  EXPECT_EQ(headline.fault.what, "faulty rows of its memory wait for a reset: remap_pending is 1, must be 0");
+}
+
+TEST(Remedies, DecideWhetherANodeNeedsHands) {
+  const auto action = [](const std::string& key, const std::string& fact, double value) {
+    const NodeList list = decide_nodes(with_fact(key, fact, value));
+    EXPECT_EQ(list.nodes.at(0).state, NodeState::bad) << fact;
+    return list.nodes.at(0).action;
+  };
+  EXPECT_EQ(action("preflight/of:gpu", "remap_pending", 1), Action::reset);
+  EXPECT_EQ(action("preflight/of:gpu", "mig", 1), Action::reset);
+  EXPECT_EQ(action("preflight/of:nvlink", "fabric_trouble", 1), Action::reset);
+  EXPECT_EQ(action("preflight/of:gpu", "remap_failed", 1), Action::isolate);
+  EXPECT_EQ(action("preflight/of:gpu", "pcie_width", 8), Action::isolate);
+  EXPECT_EQ(action("preflight/of:host", "gpus_missing", 1), Action::isolate);
+}
+
+TEST(Remedies, AreRefusedWithLineAndColumn) {
+  const testing_support::Folder folder;
+  const auto table = folder.path() / "table.hpp";
+  const auto refusal = [&](const std::string& text) {
+    const auto output =
+        output_of({REMEDIES_TABLE, folder.write("r.yaml", text).string(), table.string()}, std::chrono::minutes(1));
+    EXPECT_EQ(output.code, 2) << text;
+    EXPECT_FALSE(std::filesystem::exists(table));
+    return output.text;
+  };
+  const std::string row = "- {fact: mig, means: m, action: setting, command: c, source: s}\n";
+  for (const auto& [text, reason] : std::vector<std::pair<std::string, std::string>>{
+           {row + row, ":2:10: duplicate fact \"mig\""},
+           {"- {fact: mig, means: m, action: setting, command: c}\n", "a row without \"source\""},
+           {"- {fact: mig, means: m, action: pray, command: c, source: s}\n", "pray"},
+           {"- {fact: mig, means: m, action: setting, command: 'c {host}', source: s}\n", "unknown placeholder {host}"},
+           {"- {fact: mig, means: m, action: setting, command: 'c; d', source: s}\n", "more than a command"},
+           {"- {fact: 'a b', means: m, action: setting, command: c, source: s}\n", "not a name"}}) {
+    EXPECT_NE(refusal(text).find(reason), std::string::npos) << text << refusal(text);
+  }
+}
+
+}  // namespace
+}  // namespace shakedown::remedies_test

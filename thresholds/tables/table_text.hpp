@@ -1,0 +1,55 @@
+// What the generators of tables have in common.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/files.hpp"
+#include "thresholds/rules/strict_yaml.hpp"
+
+namespace shakedown {
+
+inline const Yaml& required(const std::map<std::string, Yaml>& members, std::string_view name, const Yaml& parent) {
+  const auto found = members.find(std::string(name));
+  if (found == members.end()) parent.refuse(fmt::format("a row without \"{}\"; add it", name));
+  return found->second;
+}
+
+/// Returns the text as a literal of C++.
+inline std::string quoted(const Yaml& yaml) {
+  const std::string text = yaml.text();
+  if (text.find_first_of("\"\\\n") != std::string::npos) yaml.refuse("quote, backslash or newline; write it without");
+  return '"' + text + '"';
+}
+
+/// Returns a word of lower-case letters, digits and '_'.
+inline std::string identifier(const Yaml& yaml) {
+  const std::string word = yaml.text();
+  if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
+    yaml.refuse("not a name of lower-case letters, digits and _; correct it");
+  }
+  return word;
+}
+
+/// Runs a generator: PROGRAM TABLE.yaml TABLE.hpp. Returns the exit code: 2 for input that is refused.
+inline int generate(int argc, char** argv, const std::function<std::string(const Yaml&)>& table_of) {
+  if (argc != 3) {
+    std::fprintf(stderr, "%s TABLE.yaml TABLE.hpp\n", argc > 0 ? argv[0] : "generate");
+    return 2;
+  }
+  try {
+    const std::string table = table_of(Yaml::load(argv[1]));
+    return (std::ofstream(argv[2]) << table).flush() ? 0 : 3;
+  } catch (const InputError& refusal) {
+    std::fprintf(stderr, "%s\n", refusal.what());
+    return 2;
+  }
+}
+
+}  // namespace shakedown
