@@ -1,6 +1,7 @@
 #include "report/terminal.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -39,11 +40,10 @@ std::string findings_table(const std::vector<const Finding*>& findings, Terminal
 
 // True for figures that a culprit explains.
 bool is_repeat(const Verdict& verdict, const Finding& finding) {
-  const bool has_culprit =
-      std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
-  const bool is_figure = finding.value && finding.code != Code::fact;
-  return finding.counts() && has_culprit && finding.status == Status::fail &&
-         (is_figure || finding.code == Code::pairs);
+  constexpr std::array codes{Code::limit, Code::peers, Code::scatter, Code::clock, Code::crosscheck, Code::pairs};
+  return finding.counts() && finding.status == Status::fail &&
+         std::find(codes.begin(), codes.end(), finding.code) != codes.end() &&
+         std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
 }
 
 // What is not good and no culprit explains: of the findings about one part a few, and all up to a number of rows.

@@ -74,6 +74,7 @@ section,header{padding:10px 12px}.families .soft{display:none}.stack thead{posit
 .stack td[data-of]{display:inline-block;margin-right:14px}
 .wide>svg{min-width:600px}.stack td[data-of]:not(:empty)::before{content:attr(data-of) ": ";color:var(--soft);font-size:12.5px}}
 @media print{:root{--page:#fff;--card:#fff;--ink:#000;--soft:#444}body{font-size:11px}nav,.filter{display:none}
+body:not(.print-all) section:not(#do,#judged,#fault,#worse,#inconclusive){display:none}
 section,header{border-color:#999;padding:6px 0;border-width:0 0 1px}header{border-left-width:8px;padding-left:10px}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}tr,figure,.culprit{break-inside:avoid}}
 </style>
@@ -98,10 +99,13 @@ if(words.length)folds.forEach(function(fold){fold.open=true});
 count.textContent=n+' of '+rows.length+' findings';
 }
 find.addEventListener('input',apply);bad.addEventListener('change',apply);apply();
-var opened=[];
-addEventListener('beforeprint',function(){opened=[].slice.call(document.querySelectorAll('details:not([open])'));
+var opened=[],all=document.getElementById('print-all');
+all.closest('p').hidden=false;
+all.addEventListener('change',function(){document.body.classList.toggle('print-all',all.checked)});
+addEventListener('beforeprint',function(){if(!all.checked)return;
+opened=[].slice.call(document.querySelectorAll('details:not([open])'));
 opened.forEach(function(d){d.open=true})});
-addEventListener('afterprint',function(){opened.forEach(function(d){d.open=false})});
+addEventListener('afterprint',function(){opened.forEach(function(d){d.open=false});opened=[]});
 })();
 </script>
 )";

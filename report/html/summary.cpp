@@ -11,6 +11,7 @@
 #include "report/html/sections.hpp"
 #include "report/words.hpp"
 #include "thresholds/catalogue/families.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/rules/applicability.hpp"
 
 namespace shakedown {
@@ -36,27 +37,6 @@ std::string named(const std::vector<const NodeDecision*>& nodes) {
   for (std::size_t i = 0; i < std::min(nodes.size(), max_named); ++i) hosts.push_back(nodes[i]->host);
   if (nodes.size() > max_named) return joined(hosts) + " and " + std::to_string(nodes.size() - max_named) + " more";
   return joined(hosts, ", ", " and ");
-}
-
-const Finding* first_bad(const Verdict& verdict, std::initializer_list<Status> order) {
-  for (const Status status : order) {
-    for (const Finding& finding : verdict.findings) {
-      if (finding.status == status && finding.counts()) return &finding;
-    }
-  }
-  return nullptr;
-}
-
-const Finding* first_bad(const Verdict& verdict) {
-  return first_bad(verdict,
-                   {Status::fail, Status::invalid, Status::missing, Status::no_reference, Status::inconclusive});
-}
-
-std::string short_of(const Finding& finding) {
-  std::string text = joined_words(finding.key, finding.metric) + ": " + status_text(finding);
-  if (finding.value) text += ", " + value_text(finding);
-  if (finding.limit) text += ", limit " + limit_text(finding);
-  return finding.detail.empty() ? text : text + "; " + finding.detail;
 }
 
 // "rank 3, node7 GPU 3": enough to find it; UUID and address stand with the evidence.
@@ -87,13 +67,7 @@ struct Answer {
 Answer failed(const Page& page) {
   const Verdict& verdict = page.verdict;
   const auto bad = bad_nodes(page);
-  const auto culprit =
-      std::find_if(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
-  const Finding* const finding = first_bad(verdict);
-  std::string lead = culprit != verdict.culprits.end()
-                         ? sentence(cause_and_place(*culprit)) + ". " + sentence(culprit->detail) + "."
-                     : finding != nullptr ? short_of(*finding) + "."
-                                          : "";
+  std::string lead = text(headline_of(verdict).fault) + ".";
   if (bad.empty()) {
     return {"&#10007;", "bad", "Do not use it yet: it fails, and no node alone is to blame", lead};
   }
@@ -111,8 +85,7 @@ Answer failed(const Page& page) {
 
 Answer answer(const Page& page) {
   const Verdict& verdict = page.verdict;
-  const Finding* const finding = first_bad(verdict);
-  const std::string why = finding != nullptr ? short_of(*finding) + "." : joined(verdict.notes, "; ");
+  const std::string why = text(headline_of(verdict).fault) + ".";
   switch (verdict.state) {
     case State::pass:
       return {"&#10003;", "good", "Yes, use it",
@@ -120,8 +93,7 @@ Answer answer(const Page& page) {
     case State::fail: return failed(page);
     case State::inconclusive: return {"?", "doubt", "Not yet: a figure was too noisy. Measure again", why};
     case State::no_reference:
-      return {"?", "doubt", "Not proven: part of it has nothing to be judged by",
-              "Nothing failed. " + (finding != nullptr ? short_of(*finding) + "." : "")};
+      return {"?", "doubt", "Not proven: part of it has nothing to be judged by", "Nothing failed. " + why};
     case State::incomplete: return {"?", "doubt", "Not proven: the run is incomplete", why};
     case State::host_only:
       return {"&#8211;", "doubt", "No GPU was measured",
@@ -203,8 +175,8 @@ std::string what_to_do(const Page& page) {
   }
   if (!bad.empty()) out += step("When it is mended, measure again", "ci/accept");
   if (steps > max_steps) out += step("and " + std::to_string(steps - max_steps) + " more, below", "");
-  if (steps == 0 && !is_good(verdict.state)) {
-    if (const Finding* finding = first_bad(verdict)) out += step(short_of(*finding), finding->next);
+  if (const FaultSummary fault = headline_of(verdict).fault; steps == 0 && !is_good(verdict.state)) {
+    out += step(text(fault), fault.next);
   }
   if (out.empty() && verdict.state == State::pass) {
     out = step("Nothing. Keep this run: later ones can be compared with it.", "");
@@ -357,7 +329,10 @@ std::string first_screen(const Page& page) {
   return "<header class=\"" + std::string(a.tone) + "\"><p class=\"state\">" + a.sign + " " +
          html_escaped(std::string(name(v.state)) + " " + std::to_string(v.passed) + "/" + std::to_string(v.total)) +
          "</p><h1>" + html_escaped(a.headline) + "</h1><p class=\"lead\">" + html_escaped(one_line(a.lead)) + "</p>" +
-         facts(page) + "</header>\n<div class=\"two\">" + what_to_do(page) + what_was_judged(page) + "</div>\n";
+         facts(page) +
+         "<p class=\"filter\" hidden><label><input type=\"checkbox\" id=\"print-all\"> Print every section</label></p>"
+         "</header>\n<div class=\"two\">" +
+         what_to_do(page) + what_was_judged(page) + "</div>\n";
 }
 
 std::string culprits_section(const Page& page) {

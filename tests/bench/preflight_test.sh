@@ -29,7 +29,7 @@ expect "nothing is left in the shared folder" eval '! compgen -G "shakedown-*" >
 run 2 "$bench/bench_preflight" --backend=host --shared-folder=/nonexistent
 expect "a shared folder that is not there is refused" says '/nonexistent: cannot be written'
 run 0 taskset -c 0 mpirun --bind-to none --oversubscribe -np 4 "$bench/bench_preflight" --backend=host --benchmark_out=pinned.json
-"$build/tests/acceptance_test" --results=pinned.json --family=preflight >judged 2>&1
+"$build/tests/acceptance_test" --results=pinned.json --family=preflight --all >judged 2>&1
 expect "ranks on one core are counted" grep -q '4 ranks share core 0' judged
 
 # --- a machine with eight GPUs on its bus and seven in NVML ---------------------------------------------------------------

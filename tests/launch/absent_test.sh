@@ -16,7 +16,7 @@ case \$1 in *"\$(cat "$scratch/absent")"*) cat "$scratch/word" >&2; exit 255 ;; 
 exec "$root/tests/faults/fakehost.sh" "\$@"
 END
 chmod +x agent
-accept=("$build/bin/shakedown" accept --families=preflight,jitter)
+accept=("$build/bin/shakedown" accept --families=preflight,jitter --all)
 export OMPI_MCA_plm_rsh_agent=$scratch/agent
 of_host_file=(env OMPI_MCA_orte_default_hostfile="$scratch/hosts")
 of_prefix=(env SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe --host u1,u2,u3 -np 3")
@@ -36,7 +36,7 @@ for word in "ssh: connect to host u3 port 22: Connection refused" "Host key veri
   run 1 "$build/bin/shakedown" report --results=results
   expect "  and the stored run says the same" test "$(tail -n 1 out)" == "$verdict"
   run 3 "$build/bin/shakedown" nodes --results=results
-  expect "  nodes lists it as bad, with the reason" eval '[[ $(state u3) == bad ]] && prints "machine/absent/host:u3: $word"'
+  expect "  nodes lists it as bad, with the reason" eval '[[ $(state u3) == bad ]] && prints "u3: $word"'
 done
 run 1 "${of_prefix[@]}" "${accept[@]}"
 is_measured_without u3 "Host key verification failed." "a launch prefix"

@@ -154,7 +154,7 @@ TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
   const std::string page = html_text(failing());
   const std::string first = page.substr(0, page.find("id=\"fault\""));
   EXPECT_TRUE(contains(first, "<h1>Take out 1 of 2 nodes: node0</h1>")) << first.substr(first.find("<h1>"), 200);
-  EXPECT_TRUE(contains(first, "Slow GPU: rank 2, node0 GPU 2"));
+  EXPECT_TRUE(contains(first, "node0 GPU 2 (rank 2, "));
   EXPECT_TRUE(contains(first, "Take node0 out of service (ISOLATE)"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-bug-report.sh\nbuild/bin/shakedown archive"));
@@ -317,7 +317,7 @@ TEST(Page, OfAStoredVerdictSaysThatItHasNoFigures) {
   one.measured.reset();
   const std::string page = html_text(one);
   EXPECT_TRUE(contains(page, "made of a stored verdict, which has no figures"));
-  EXPECT_TRUE(contains(page, "Slow GPU: rank 2, node0 GPU 2"));
+  EXPECT_TRUE(contains(page, "node0 GPU 2 (rank 2, "));
 }
 
 }  // namespace

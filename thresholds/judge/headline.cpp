@@ -165,8 +165,8 @@ Headline headline_of(const Verdict& verdict) {
 
 std::string text(const Headline& headline) {
   const std::string fault = text(headline.fault);
-  return one_line(std::string(name(headline.state)) + (headline.fault.where.empty() && !fault.empty() ? ": " : " ") +
-                  fault + (headline.more > 0 ? "; " + plural(headline.more, "more fault") : ""));
+  return one_line(std::string(name(headline.state)) + (fault.empty() ? "" : " " + fault) +
+                  (headline.more > 0 ? "; " + plural(headline.more, "more fault") : ""));
 }
 
 std::string text_and_next(const Headline& headline) {
