@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "base/process.hpp"
 
@@ -12,6 +14,12 @@ std::optional<double> seconds_in(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+/// Returns what a command of a scheduler prints; empty if it fails, or does not answer in time.
+std::string said_by(const std::vector<std::string>& command) {
+  const auto output = output_of(command, std::chrono::seconds(5));
+  return output.started && output.code == 0 ? output.text : "";
 }
 
 }  // namespace
@@ -38,14 +46,26 @@ std::optional<double> seconds_of_squeue(std::string_view text) {
   return days * 86400 + seconds;
 }
 
+std::optional<double> seconds_of_bjobs(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of(" \n") + 1);
+  if (text.size() < 2 || text.substr(text.size() - 2) != " L") return std::nullopt;
+  const auto minutes = seconds_of_squeue(text.substr(0, text.size() - 2));
+  return minutes ? std::optional(60 * *minutes) : std::nullopt;
+}
+
 std::optional<double> seconds_left(const Environment& environment, double seconds_since_1970) {
   if (const auto end = environment("SLURM_JOB_END_TIME")) {
     const auto at = seconds_in(*end);
     return at ? std::optional(*at - seconds_since_1970) : std::nullopt;
   }
   if (const auto job = environment("SLURM_JOB_ID")) {
-    const auto said = output_of({"squeue", "-h", "-j", *job, "-o", "%L"}, std::chrono::seconds(5));
-    return said.started && said.code == 0 ? seconds_of_squeue(said.text) : std::nullopt;
+    return seconds_of_squeue(said_by({"squeue", "-h", "-j", *job, "-o", "%L"}));
+  }
+  if (const auto job = environment("LSB_JOBID")) {
+    // The index of a job that is no part of an array is 0.
+    const auto index = environment("LSB_JOBINDEX").value_or("0");
+    const auto name = index == "0" ? *job : *job + "[" + index + "]";
+    return seconds_of_bjobs(said_by({"bjobs", "-noheader", "-o", "time_left", name}));
   }
   if (const auto whole = environment("PBS_WALLTIME")) return seconds_in(*whole);
   return std::nullopt;

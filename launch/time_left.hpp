@@ -9,12 +9,16 @@
 
 namespace shakedown {
 
-/// Returns the seconds until the job ends: by SLURM_JOB_END_TIME, else by squeue; under PBS by PBS_WALLTIME, which
-/// counts from the start of the job. nullopt if there is no limit or no scheduler that tells.
+/// Returns the seconds until the job ends: by SLURM_JOB_END_TIME, else by squeue; under LSF by bjobs; under PBS by
+/// PBS_WALLTIME, which counts from the start of the job. nullopt if there is no limit or no scheduler that tells.
 std::optional<double> seconds_left(const Environment&, double seconds_since_1970);
 
 /// Returns the seconds of a time as squeue prints it: "2-03:04:05", "3:04:05", "4:05"; nullopt for "UNLIMITED" and
 /// others.
 std::optional<double> seconds_of_squeue(std::string_view text);
+
+/// Returns the seconds of a time as bjobs prints it: hours and minutes until the run limit, "1:05 L". nullopt for "E"
+/// and "X", which are estimates, and for others.
+std::optional<double> seconds_of_bjobs(std::string_view text);
 
 }  // namespace shakedown

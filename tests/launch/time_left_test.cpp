@@ -2,8 +2,13 @@
 #include "launch/time_left.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <string>
 
 namespace shakedown::time_left_test {
 namespace {
@@ -32,6 +37,49 @@ TEST(TimeLeft, IsReadAsSqueuePrintsIt) {
   for (const auto* other : {"UNLIMITED", "INVALID", "", "7", "-", "x-1:00", "1:x", "1:-5"}) {
     EXPECT_EQ(seconds_of_squeue(other), std::nullopt) << other;
   }
+}
+
+TEST(TimeLeft, IsReadAsBjobsPrintsIt) {
+  EXPECT_EQ(seconds_of_bjobs("0:58 L\n"), 58 * 60);
+  EXPECT_EQ(seconds_of_bjobs("26:05 L"), (26 * 60 + 5) * 60);
+  for (const auto* other : {"0:58 E", "0:10 X", "-", "", "L", " L", "58 L", "0:58", "0:x L"}) {
+    EXPECT_EQ(seconds_of_bjobs(other), std::nullopt) << other;
+  }
+}
+
+/// Commands of schedulers: each prints the answer to its last arguments, and fails for others.
+class Commands : public testing::Test {
+ protected:
+  Commands() {
+    std::filesystem::create_directory(folder_);
+    setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
+  }
+  ~Commands() override {
+    setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+  void answer(const std::string& program, const std::string& arguments, const std::string& text) const {
+    std::ofstream(folder_ / program) << "#!/bin/sh\ncase \"$*\" in\n'" << arguments << "') echo '" << text
+                                     << "' ;;\n*) echo 9:00; exit 1 ;;\nesac\n";
+    std::filesystem::permissions(folder_ / program, std::filesystem::perms::owner_all);
+  }
+
+ private:
+  const std::string path_ = getenv("PATH");
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("schedulers." + std::to_string(getpid()));
+};
+
+TEST_F(Commands, AreAskedForTheJobThatThisIs) {
+  answer("squeue", "-h -j 7 -o %L", "1:00:00");
+  answer("bjobs", "-noheader -o time_left 12", "0:30 L");
+  EXPECT_EQ(left({{"SLURM_JOB_ID", "7"}}), 3600);
+  EXPECT_EQ(left({{"SLURM_JOB_ID", "8"}}), std::nullopt) << "squeue fails";
+  EXPECT_EQ(left({{"LSB_JOBID", "12"}}), 1800);
+  EXPECT_EQ(left({{"LSB_JOBID", "12"}, {"LSB_JOBINDEX", "0"}}), 1800);
+  EXPECT_EQ(left({{"LSB_JOBID", "12"}, {"LSB_JOBINDEX", "3"}}), std::nullopt) << "another part of an array";
+  answer("bjobs", "-noheader -o time_left 12[3]", "0:20 L");
+  EXPECT_EQ(left({{"LSB_JOBID", "12"}, {"LSB_JOBINDEX", "3"}}), 1200);
 }
 
 }  // namespace
