@@ -81,6 +81,12 @@ void RunFile::write(std::string_view text) const {
   if (!try_write(text)) refuse(path_, error_text());
 }
 
+void RunFile::write_durably(std::string_view text) const {
+  write(text);
+  const TimedCall call("write", path_);
+  if (fsync(file_.get()) != 0) refuse(path_, error_text());
+}
+
 bool RunFile::try_write(std::string_view text) const {
   const TimedCall call("write", path_);
   return write_all(file_.get(), text);

@@ -37,6 +37,8 @@ class RunFile {
   RunFile(std::filesystem::path, Mode);
   /// Errors: CannotWrite.
   void write(std::string_view text) const;
+  /// Writes text, and returns when it is on the disk. Errors: CannotWrite.
+  void write_durably(std::string_view text) const;
   /// Writes text that may be lost, such as a log line on a full disk. False if the write failed.
   bool try_write(std::string_view text) const;
 

@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <optional>
 #include <random>
 #include <string>
 #include <system_error>
@@ -29,6 +32,10 @@ class OpenFile {
   bool ok() const { return file_.is_open(); }
   bool write(std::string_view text) const { return write_all(file_.get(), text); }
   bool sync() const { return ::fsync(file_.get()) == 0; }
+  bool is_regular() const {
+    struct stat facts {};
+    return ::fstat(file_.get(), &facts) != 0 || S_ISREG(facts.st_mode);
+  }
   void wait_when_writing() const { ::fcntl(file_.get(), F_SETFL, ::fcntl(file_.get(), F_GETFL) & ~O_NONBLOCK); }
 
  private:
@@ -41,6 +48,7 @@ void write_special(const fs::path& file, std::string_view text) {
   for (int i = 0; i < tries; ++i) {
     const OpenFile out(file, O_WRONLY | O_NONBLOCK);
     if (out.ok()) {
+      if (out.is_regular()) refuse(file, EACCES);  // another user has replaced it meanwhile
       out.wait_when_writing();
       if (!out.write(text)) refuse(file, errno);
       return;
@@ -51,15 +59,19 @@ void write_special(const fs::path& file, std::string_view text) {
   refuse(file, ENXIO);
 }
 
-// Applies the rule of fs.protected_symlinks to folders that all users can write to, such as /tmp. There a link is
-// trusted only if it belongs to this user or to the owner of the folder.
-bool is_trusted(const fs::path& link) {
-  struct stat of_link {};
-  struct stat of_folder {};
-  const auto folder = link.has_parent_path() ? link.parent_path() : fs::path(".");
-  if (::lstat(link.c_str(), &of_link) != 0 || ::stat(folder.c_str(), &of_folder) != 0) return false;
-  const bool for_all = (of_folder.st_mode & S_IWOTH) != 0;
-  return !for_all || of_link.st_uid == ::geteuid() || of_link.st_uid == of_folder.st_uid;
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+// Returns the path that a link leads to; nullopt if `file` is not a link. The owner of a folder can create links in it:
+// only a link of this user or of root is followed. The link is opened, so that the one that is checked is also read.
+std::optional<fs::path> target_of(const fs::path& file) {
+  const Descriptor link(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat facts {};
+  if (!link.is_open() || ::fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return std::nullopt;
+  if (facts.st_uid != ::geteuid() && facts.st_uid != 0) refuse(file, EACCES);
+  std::array<char, PATH_MAX> text{};
+  const auto length = ::readlinkat(link.get(), "", text.data(), text.size());
+  if (length < 0) refuse(file, errno);
+  return shown(folder_of(file) / std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
 // True for /dev/null, a pipe or a terminal, which must be written to. With root permissions a rename would replace it
@@ -70,22 +82,25 @@ bool is_special(const fs::path& file) {
   return !error && fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-}  // namespace
-
-void replace_file(const fs::path& file, std::string_view text) {
-  const TimedCall call("write", file);
+void replace(const fs::path& file, std::string_view text, int max_links) {
   std::error_code error;
   // The folder of a run contains only files of this program. Anything else under that name is replaced.
-  const bool held = shown(file) != file;
-  const bool link = !held && fs::is_symlink(file, error);
-  if (link && !is_trusted(file)) refuse(file, EACCES);
-  if (!held && is_special(file)) return write_special(file, text);
-  if (fs::is_directory(file, error)) refuse(file, EISDIR);
-  // A link is kept: the file that it points to is replaced.
-  const fs::path target = link ? fs::weakly_canonical(file, error) : file;
+  const bool in_held_folder = shown(file) != file;
+  if (!in_held_folder) {
+    const auto target = target_of(file);
+    if (is_special(file)) return write_special(file, text);
+    if (target && max_links == 0) refuse(file, ELOOP);
+    // A link is kept: the file that it points to is replaced.
+    if (target) return replace(*target, text, max_links - 1);
+  }
+  // The folder stays the same one even if another user renames it meanwhile.
+  const Descriptor folder(::open(folder_of(file).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open()) refuse(file, errno);
+  const auto place = fs::path("/proc/self/fd") / std::to_string(folder.get()) / file.filename();
+  if (fs::is_directory(place, error)) refuse(file, EISDIR);
   // An unpredictable name and O_EXCL, so that no link created by another user is followed.
   std::random_device random;
-  fs::path temporary = target;
+  fs::path temporary = place;
   temporary += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";
   int failure = 0;
   {
@@ -93,11 +108,19 @@ void replace_file(const fs::path& file, std::string_view text) {
     if (!out.ok()) refuse(file, errno);
     if (!out.write(text) || !out.sync()) failure = errno;
   }
-  if (failure == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) failure = errno;
+  if (failure == 0 && ::rename(temporary.c_str(), place.c_str()) != 0) failure = errno;
   if (failure != 0) {
     ::unlink(temporary.c_str());
     refuse(file, failure);
   }
+}
+
+}  // namespace
+
+void replace_file(const fs::path& file, std::string_view text) {
+  const TimedCall call("write", file);
+  constexpr int max_links = 8;
+  replace(file, text, max_links);
 }
 
 }  // namespace shakedown

@@ -201,14 +201,16 @@ std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner)
 
 void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
   make_folder(folder);
-  refuse_foreign(folder);
-  const auto lock = locked(folder / "lock");
-  const auto other = lock ? other_owner(folder / "lock", owner) : who(folder / "lock");
+  const auto held = HeldFolder::open(folder);
+  held.require_trust();
+  refuse_foreign(held.path());
+  const auto lock = locked(held.path() / "lock");
+  const auto other = lock ? other_owner(held.path() / "lock", owner) : who(held.path() / "lock");
   if (!other) {
-    empty(folder);
-    write_lock(folder / "lock", owner);
-    RunFile(folder / "run_id", RunFile::Mode::replace).write((id.empty() ? made_up_id() : id) + "\n");
-    lead_latest_to(folder.parent_path(), folder.filename());
+    empty(held.path());
+    write_lock(held.path() / "lock", owner);
+    RunFile(held.path() / "run_id", RunFile::Mode::replace).write((id.empty() ? made_up_id() : id) + "\n");
+    lead_latest_to(HeldFolder::open(folder.parent_path()).path(), folder.filename());
   }
   if (lock) close(*lock);
   if (other) throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");

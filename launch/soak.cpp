@@ -3,15 +3,13 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
 #include <random>
 
 #include "base/files.hpp"
+#include "base/held_folder.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
@@ -44,18 +42,17 @@ double start_of(const SoakPlan& plan) {
   return *seconds;
 }
 
-/// Adds a line that is on the disk when this returns; a last line that a kill has cut off goes.
+/// Adds lines that are on the disk when this returns; a last line that a kill has cut off is removed.
 void add_line(const fs::path& file, const std::string& line) {
   const TimedCall call("write", file);
-  std::string text = path_exists(file) ? read_file(file) : "";
-  const auto whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
-  if (whole < text.size()) fs::resize_file(file, whole);
-  std::FILE* const out = std::fopen(file.c_str(), "ae");
-  const bool written =
-      out != nullptr && std::fputs(line.c_str(), out) >= 0 && std::fflush(out) == 0 && fsync(fileno(out)) == 0;
-  const std::string why = std::strerror(errno);
-  if (out != nullptr) std::fclose(out);
-  if (!written) throw CannotRun(file.string() + " cannot be written: " + why + "; free space, and go on with --resume");
+  try {
+    const std::string text = path_exists(file) ? read_file(file) : "";
+    const auto whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
+    if (whole < text.size()) replace_file(file, text.substr(0, whole));
+    RunFile(file, RunFile::Mode::append).write_durably(line);
+  } catch (const CannotWrite& error) {
+    throw CannotRun(std::string(error.what()) + "; free space, and go on with --resume");
+  }
 }
 
 /// The families of a round and the rest before it: from the seed and the number alone, so that a soak that goes on
@@ -92,8 +89,8 @@ void rest(double seconds, Signals& signals) {
 
 /// Keeps the first round and the first that failed, out of the reach of those who remove old runs.
 void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
-  const auto kept = folder / "kept";
-  fs::create_directories(kept);
+  const auto held = HeldFolder::create(HeldFolder::open(folder), "kept");
+  const auto& kept = held.path();
   if (shows_something && names_in(kept).value_or(std::vector<std::string>{}).size() < max_kept_runs) {
     fs::copy(round, kept / shown(round).filename(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   }
@@ -199,7 +196,8 @@ class SoakRun {
     if (soak_.plan.families.size() < find_programs({}).families.size()) options.families = soak_.plan.families;
     // What failed once fails on; what it does to the rest is worth knowing.
     options.despite_preflight = options.despite_preflight || round.number > 1;
-    auto own = RunFolder::create(run_.path() / "rounds", id_of_round(run_.id(), round.number), max_last_runs);
+    const auto rounds = HeldFolder::create(HeldFolder::open(run_.path()), "rounds");
+    auto own = RunFolder::create(rounds.path(), id_of_round(run_.id(), round.number), max_last_runs);
     auto launch = agreed_launch(options, process_environment(), signals_);
     round.boots = launch.boots;
     const auto judged = judge_run(options, launch, programs, own, signals_, judge_after_trial);

@@ -1,6 +1,7 @@
 // Small files of /sys and /proc, and the sorting of names.
 #include "base/files.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <fstream>
 #include <thread>
+
+#include "base/descriptor.hpp"
 
 namespace shakedown::files_test {
 namespace {
@@ -101,20 +104,37 @@ TEST_F(Files, AreReplacedAsAWholeAndLeaveNothingBeside) {
   EXPECT_EQ(names_in(folder).value(), (Words{"a", "link"}));
 }
 
-TEST_F(Files, ThatAreLinksOfOthersInAFolderForAllAreNotFollowed) {
+TEST_F(Files, ThatAreLinksOfAnotherUserAreNotFollowed) {
   if (geteuid() != 0) GTEST_SKIP() << "only root makes files of other users";
   const auto file = write("a", "old"), link = folder / "link";
   fs::create_symlink("a", link);
   constexpr uid_t other = 65534;
   ASSERT_EQ(lchown(link.c_str(), other, other), 0);
-  EXPECT_EQ(error_of_replacing(link), "") << "not all may write here";
-  chmod(folder.c_str(), 01777);
-  EXPECT_EQ(error_of_replacing(link), link.string() + ": cannot be written: Permission denied");
-  ASSERT_EQ(lchown(folder.c_str(), other, other), 0);
-  EXPECT_EQ(error_of_replacing(link), "") << "the folder's owner made it";
-  ASSERT_EQ(lchown(folder.c_str(), 0, 0), 0);
+  for (const mode_t mode : {0755U, 01777U}) {
+    for (const uid_t owner : {0U, other}) {
+      ASSERT_EQ(chmod(folder.c_str(), mode) + lchown(folder.c_str(), owner, owner), 0);
+      EXPECT_EQ(error_of_replacing(link), link.string() + ": cannot be written: Permission denied");
+    }
+  }
+  EXPECT_EQ(read_file(file), "old");
   ASSERT_EQ(lchown(link.c_str(), 0, 0), 0);
   EXPECT_EQ(error_of_replacing(link), "") << "this user made it";
+  EXPECT_EQ(read_file(file), "new");
+}
+
+TEST_F(Files, ThatAreLinksToLinksAreFollowedToTheirEnd) {
+  fs::create_directory(folder / "deep");
+  fs::create_symlink("deep/next", folder / "link");
+  fs::create_symlink("../a", folder / "deep/next");
+  replace_file(folder / "link", "new");
+  EXPECT_EQ(read_file(folder / "a"), "new") << "there was none";
+  fs::create_symlink("loop", folder / "loop");
+  EXPECT_EQ(error_of_replacing(folder / "loop"),
+            (folder / "loop").string() + ": cannot be written: Too many levels of symbolic links");
+  const auto out = write("out", "");
+  const Descriptor opened(open(out.c_str(), O_RDONLY | O_CLOEXEC));
+  replace_file("/dev/fd/" + std::to_string(opened.get()), "through a descriptor");
+  EXPECT_EQ(read_file(out), "through a descriptor");
 }
 
 TEST_F(Files, ThatArePipesAreWrittenOnceTheyAreRead) {

@@ -50,6 +50,8 @@ TEST_F(HeldFolderTest, FollowsNoLinkThatIsPutInARun) {
   fs::create_hard_link(root / "secret", root / "results/run/lock");
   replace_file(run.path() / "verdict.json", "FAIL");
   EXPECT_EQ(text("results/run/verdict.json"), "FAIL");
+  RunFile(run.path() / "soak.jsonl", RunFile::Mode::append).write_durably("round\n");
+  EXPECT_EQ(text("results/run/soak.jsonl"), "round\n");
   EXPECT_NE(refusal([&] { RunFile(run.path() / "log", RunFile::Mode::append); }).find("log: cannot be written"),
             std::string::npos);
   EXPECT_NE(refusal([&] { RunFile(run.path() / "lock", RunFile::Mode::replace); }).find("is no file of this run alone"),
