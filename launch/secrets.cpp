@@ -49,6 +49,8 @@ bool begins_as(std::string_view list, std::string_view word) {
   return any_of(list, [&](std::string_view start) { return word.starts_with(start); });
 }
 
+constexpr std::size_t min_secret_bytes = 16, min_secret_bytes_with_digit = 8;  // of a word that begins as a secret
+
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
 bool is_alnum(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0; }
@@ -82,7 +84,10 @@ bool is_harmless_piece(std::string_view piece) {
 }
 
 bool is_harmless(std::string_view word) {
-  if (begins_as(secret_starts, word) && word.size() >= 16) return false;
+  const bool has_digit = std::any_of(word.begin(), word.end(), is_digit);
+  if (begins_as(secret_starts, word) && word.size() >= (has_digit ? min_secret_bytes_with_digit : min_secret_bytes)) {
+    return false;
+  }
   for (std::size_t begin = 0, end = 0; begin < word.size(); begin = end + 1) {
     end = begin;
     while (end < word.size() && is_alnum(word[end])) ++end;
@@ -98,6 +103,12 @@ bool is_plain_value(std::string_view value) {
   return is_in(plain_values, value) || (unit == npos ? !value.empty() : unit > 0 && value.size() - unit <= 3);
 }
 
+/// A name as environment variables have: "DOOR_CODE", but not "K".
+bool is_variable_name(std::string_view name) {
+  return name.size() >= 4 && std::any_of(name.begin(), name.end(), is_upper) &&
+         std::all_of(name.begin(), name.end(), [](char c) { return is_upper(c) || is_digit(c) || c == '_'; });
+}
+
 /// A word without blanks: "name=value", "scheme://user:password@host/path?query", or any other.
 std::string filtered_word(std::string_view word) {
   const auto colon = word.find("://"), at = word.rfind('@'), divider = word.find_first_of("=:");
@@ -111,8 +122,8 @@ std::string filtered_word(std::string_view word) {
   if (at != npos && divider < at && word[divider] == ':') return std::string(mask);
   if (divider == npos || divider == 0) return filtered(word);
   const auto name = word.substr(0, divider), value = word.substr(divider + 1);
-  const bool is_hidden =
-      is_secret_name(name) || (word[divider] == '=' && !begins_as(known_starts, name) && !is_plain_value(value));
+  const bool is_shown = begins_as(known_starts, name) || (is_plain_value(value) && !is_variable_name(name));
+  const bool is_hidden = is_secret_name(name) || (word[divider] == '=' && !is_shown);
   return filtered(name) + word[divider] + (is_hidden ? std::string(mask) : filtered_word(value));
 }
 

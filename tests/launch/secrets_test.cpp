@@ -120,6 +120,16 @@ TEST(Secrets, AreMaskedAndWhatIsAroundThemStays) {
   EXPECT_EQ(without_secrets("Password:\n  hidden\nafter"), "Password:\n***\nafter");
 }
 
+TEST(Secrets, ThatAreShortAreMaskedToo) {
+  for (const std::string line : {"export DOOR_CODE=4711", "LOCKCODE=12ab", "GATE=on", "sent sk-a1b2c",
+                                 "hf_1234x is wrong", "curl --user me:x http://host", "DB_PASSWORD=x", "-p x"}) {
+    EXPECT_NE(without_secrets(line).find("***"), std::string::npos) << line;
+  }
+  for (const std::string line : {"M=4096 K=12 ms=0.5", "sk-learn", "limit=12ms", "RANK=3", "NCCL_NTHREADS=512"}) {
+    EXPECT_EQ(without_secrets(line), line);
+  }
+}
+
 TEST(Secrets, OrdinaryLinesStayAsTheyAre) {
   for (const std::string line :
        {"[3/6] preflight/of:binding, 0 s so far, 4 left (about 0.1 s)",
