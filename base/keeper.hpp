@@ -27,4 +27,8 @@ struct Keeping {
 /// ended. If no process can be started, `work` runs in this process.
 int keep(const Keeping&, const std::function<int()>& work);
 
+/// Runs `work`, which may never return, in a child process with a short limit; false if it does not return. If no
+/// process can be started, it runs in this one.
+bool try_shortly(const std::function<void()>& work);
+
 }  // namespace shakedown

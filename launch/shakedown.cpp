@@ -23,7 +23,6 @@
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/keeper.hpp"
-#include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "launch/accept.hpp"
@@ -40,6 +39,7 @@
 #include "report/judge_apart.hpp"
 #include "report/markdown.hpp"
 #include "report/node_commands.hpp"
+#include "report/outputs.hpp"
 #include "report/reason.hpp"
 #include "report/regress.hpp"
 #include "report/terminal.hpp"
@@ -284,24 +284,14 @@ std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
-/// Does what may not return in a child process, which has a moment for it.
-void try_shortly(const std::function<void()>& work) {
-  const auto child = Fork::make("sd-answer");
-  if (child && !child->is_child()) {
-    if (!child->wait(time_limits().last_words)) child->kill();
-    return;
-  }
-  work();
-  std::fflush(nullptr);
-  if (child) _exit(0);
-}
-
 /// Says why the work did not answer. Standard output may be a pipe that is full, and old reports may be where the work
 /// hangs.
 int answer_for(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   const Failure failure{exit_incomplete, why};
   try_shortly([&] { say_no_verdict(failure, words, channel); });
-  try_shortly([&] { replace_reports(words, why); });
+  if (!try_shortly([&] { replace_reports(words, why); })) {
+    try_shortly([&] { replace_reports(without_results(words), why); });
+  }
   return failure.code;
 }
 

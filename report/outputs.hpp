@@ -52,6 +52,9 @@ void replace_outputs(const std::vector<std::string>& words, const Judged&, const
 /// The same for a comparison that could not be made.
 void replace_outputs(const std::vector<std::string>& words, const Regression&, const char* program);
 
+/// Returns the words without the paths of results. If these do not answer, no output can be compared with them.
+std::vector<std::string> without_results(std::vector<std::string> words);
+
 /// The exit code of a program at its end: `code`, or 3, with a line on stderr, if its standard output was lost.
 int after_output(int code, const char* program);
 

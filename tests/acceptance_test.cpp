@@ -17,6 +17,7 @@
 
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
+#include "base/keeper.hpp"
 #include "base/text.hpp"
 #include "report/arguments.hpp"
 #include "report/judge_apart.hpp"
@@ -153,12 +154,37 @@ int run(const Arguments& arguments, const ReasonChannel& channel) {
 }
 
 // Replaces old reports if the input could not be judged, even if another flag is wrong.
-int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
+void replace_reports(const std::vector<std::string>& words, const std::string& why) {
   Judged nothing;
-  nothing.verdict.notes.push_back(failure.text);
-  std::fflush(stdout);
+  nothing.verdict.notes.push_back(why);
   replace_outputs(words, nothing, "acceptance_test");
+}
+
+int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
+  std::fflush(stdout);
+  replace_reports(words, failure.text);
   say_no_verdict(failure, "acceptance_test", &channel, stdout);
+  return failure.code;
+}
+
+int run_and_report(int argc, char** argv, const std::vector<std::string>& words, const ReasonChannel& channel) {
+  try {
+    const auto flags = without_gtest_flags(argc, argv);
+    refuse_ignored("acceptance_test", flags);
+    const auto arguments = parse_arguments(flags, beside_program("share/shakedown/thresholds"));
+    return after_output(run(arguments, channel), "acceptance_test");
+  } catch (const std::exception& error) {
+    return after_output(end_after(failure_of(error), words, channel), "acceptance_test");
+  }
+}
+
+// Says why the work did not answer, and then replaces old reports, which may be where the work hangs.
+int answer_for(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
+  const Failure failure{exit_incomplete, why};
+  try_shortly([&] { say_no_verdict(failure, "acceptance_test", &channel, stdout); });
+  if (!try_shortly([&] { replace_reports(words, why); })) {
+    try_shortly([&] { replace_reports(without_results(words), why); });
+  }
   return failure.code;
 }
 
@@ -166,16 +192,10 @@ int end_after(const Failure& failure, const std::vector<std::string>& words, con
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
-  shakedown::end_incomplete_on_terminate(true);
-  const shakedown::ReasonChannel channel;
+  using namespace shakedown;
+  end_incomplete_on_terminate(true);
+  const ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
-  try {
-    const auto flags = shakedown::without_gtest_flags(argc, argv);
-    shakedown::refuse_ignored("acceptance_test", flags);
-    const auto arguments = shakedown::parse_arguments(flags, shakedown::beside_program("share/shakedown/thresholds"));
-    return shakedown::after_output(shakedown::run(arguments, channel), "acceptance_test");
-  } catch (const std::exception& error) {
-    return shakedown::after_output(shakedown::end_after(shakedown::failure_of(error), words, channel),
-                                   "acceptance_test");
-  }
+  return keep({std::nullopt, false, [&](const std::string& why) { return answer_for(words, channel, why); }},
+              [&] { return run_and_report(argc, argv, words, channel); });
 }

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Results, programs and temporary files on a file server that does not answer. Each program must end in time, with one line
+# that names the call. FUSE makes a mount that never answers.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash
+source "$(dirname "$0")/../shell.bash"
+here=$(dirname "$(readlink -f "$0")")
+namespaces
+needs python3
+if [[ -z ${DEAD_MOUNT:-} ]]; then
+  rm -rf "$scratch" && dead=$(mktemp -d)
+  DEAD_MOUNT=$dead unshare --mount python3 "$here/dead_mount.py" "$dead" "$0" "$1"
+  code=$?
+  rmdir "$dead"
+  exit $code
+fi
+hide_gpus
+dead=$DEAD_MOUNT
+cd "$scratch" || exit 1
+export SHAKEDOWN_LIMITS_SCALE=0.1 SHAKEDOWN_RANKS=2  # a call on a file has 2 s instead of 20 s
+shakedown=$build/bin/shakedown
+stored=$root/ci/baselines/h200-sxm/4ranks/1
+
+# dies "what it proves" COMMAND...: exit code 3 within the limit of 2 s + 5 s, with one line that names the call.
+dies() {
+  local what=$1 began=${EPOCHREALTIME/./}
+  shift
+  limit=30 run 3 "$@"
+  local ms=$(((${EPOCHREALTIME/./} - began) / 1000))
+  expect "$what: ends after $ms ms" test $ms -lt 7000
+  expect "  and names the call, in one line" eval 'says ": [a-z ]+ $dead[^ ]* does not answer, 2 s$" && [[ $(grep -c "not answer" err) == 1 ]]'
+}
+
+echo old >verdict.json
+dies "report of results on a dead mount" "$shakedown" report --results="$dead/run" --verdict=verdict.json
+expect "  and leaves no old verdict" grep -q '"verdict": "incomplete"' verdict.json
+expect "  and says INCOMPLETE" prints '^VERDICT: INCOMPLETE'
+echo old >verdict.json
+dies "acceptance_test" "$build/tests/acceptance_test" --results="$dead/run" --verdict=verdict.json
+expect "  and leaves no old verdict" grep -q '"verdict": "incomplete"' verdict.json
+expect "  and says INCOMPLETE" prints '^VERDICT: INCOMPLETE'
+dies "nodes" "$shakedown" nodes --results="$dead/run"
+dies "archive" "$shakedown" archive --results="$dead/run" --out=run.tar
+dies "accept into a dead mount" "$shakedown" accept --families=jitter --results="$dead/results"
+expect "  and says INCOMPLETE" prints '^VERDICT: INCOMPLETE'
+dies "accept with a dead folder in PATH" env PATH="$dead:$PATH" "$shakedown" accept --families=jitter --results=results
+
+# A report that cannot be written is lost, and the verdict is said.
+limit=60 run not0 "$shakedown" report --results="$stored" --markdown="$dead/report.md"
+expect "a report on a dead mount ends in time" says ": write $dead/report.md does not answer, 2 s"
+expect "  and says its verdict or INCOMPLETE" prints '^VERDICT: '
+finish
