@@ -26,15 +26,14 @@ namespace fs = std::filesystem;
 
 /// Opens and locks `file` for this process; nothing if another one has it. Where a file system has no locks, nobody has
 /// it.
-std::optional<int> locked(const fs::path& file) {
+std::optional<Descriptor> locked(const fs::path& file) {
   const TimedCall call("lock", file);
-  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (descriptor < 0) {
+  Descriptor lock(open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!lock.is_open()) {
     throw CannotRun(shown(file).string() + " cannot be written: " + std::generic_category().message(errno) +
                     "; set SHAKEDOWN_RESULTS to a folder that can");
   }
-  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
-  close(descriptor);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return lock;
   return std::nullopt;
 }
 
@@ -102,7 +101,6 @@ void remove_older(const fs::path& results, const std::string& own, int keep) {
     if (!free) continue;  // it lives
     const TimedCall call("remove", runs[i].second);
     fs::remove_all(runs[i].second, error);
-    close(*free);
   }
 }
 
@@ -118,9 +116,9 @@ std::string made_up_id() {
 }
 
 /// A folder whose lock is held, and where nothing else stands.
-std::optional<int> taken(const fs::path& folder, bool emptied) {
+std::optional<Descriptor> taken(const fs::path& folder, bool emptied) {
   refuse_foreign(folder);
-  const auto lock = locked(folder / "lock");
+  auto lock = locked(folder / "lock");
   if (!lock) return lock;
   if (emptied) empty(folder);
   write_lock(folder / "lock", owner_of(getpid()));
@@ -138,18 +136,11 @@ fs::path usual_results() {
 }
 
 RunFolder::RunFolder(HeldFolder folder, std::string id, bool emptied) : folder_(std::move(folder)), id_(std::move(id)) {
-  const auto lock = taken(path(), emptied);
+  auto lock = taken(path(), emptied);
   if (!lock) {
     throw CannotRun(shown_path().string() + " is in use by " + who(path() / "lock") + ": wait for it, or end it");
   }
-  lock_ = *lock;
-}
-
-RunFolder::RunFolder(RunFolder&& other) noexcept
-    : folder_(std::move(other.folder_)), id_(std::move(other.id_)), lock_(std::exchange(other.lock_, -1)) {}
-
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) close(lock_);
+  lock_ = std::move(*lock);
 }
 
 RunFolder RunFolder::create(const fs::path& results, const std::string& wanted, int keep) {
@@ -212,7 +203,6 @@ void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
     RunFile(held.path() / "run_id", RunFile::Mode::replace).write((id.empty() ? made_up_id() : id) + "\n");
     lead_latest_to(HeldFolder::open(folder.parent_path()).path(), folder.filename());
   }
-  if (lock) close(*lock);
   if (other) throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/descriptor.hpp"
 #include "base/held_folder.hpp"
 #include "base/run_lock.hpp"
 #include "base/shown_path.hpp"
@@ -24,10 +25,6 @@ class RunFolder {
   /// A folder of a run that goes on: what stands in it stays. Errors: CannotRun if somebody uses it.
   static RunFolder resume(const std::filesystem::path& folder, const std::string& id);
 
-  RunFolder(RunFolder&& other) noexcept;
-  RunFolder& operator=(RunFolder&&) = delete;
-  ~RunFolder();  // frees the lock
-
   /// For calls of this process and its forks: leads here whatever becomes of the folder's name.
   const std::filesystem::path& path() const { return folder_.path(); }
   /// For people and other programs.
@@ -44,7 +41,7 @@ class RunFolder {
 
   HeldFolder folder_;
   std::string id_;
-  int lock_ = -1;
+  Descriptor lock_;  // frees the lock
 };
 
 /// CTest starts a process for each step of a run: the folder is that of ctest's process, for as long as it lives.

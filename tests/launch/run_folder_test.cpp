@@ -175,6 +175,10 @@ TEST_F(Runs, AFolderThatAllUsersMayWriteIsNeitherTakenNorGoneOnWith) {
   EXPECT_NE(refusal([&] { RunFolder::resume(results / "mine", "mine"); }).find("can be written by all users"),
             std::string::npos);
   EXPECT_TRUE(fs::exists(file));
+  fs::create_directories(results / "ctest");
+  chmod((results / "ctest").c_str(), 0777);
+  EXPECT_NE(refusal([&] { ctest::begin(results / "ctest", owner_of(getpid()), "mine"); }).find("written by all users"),
+            std::string::npos);
 }
 
 TEST_F(Runs, AStepOfCtestWithoutItsBeginIsRefused) {
