@@ -13,6 +13,7 @@
 #include "base/sha256.hpp"
 #include "base/shown_path.hpp"
 #include "base/text.hpp"
+#include "base/time_limits.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/mpirun_prefix.hpp"
 #include "launch/rank_output.hpp"
