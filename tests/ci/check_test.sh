@@ -85,6 +85,15 @@ mv shakedown tree/bin/ && mv tree/bin tree/bin.away && ln -s loop tree/loop && l
 expect "a folder that cannot be listed is not an empty one" prints '^shakedown: shared: the folder of the program does not answer'
 rm tree/bin tree/loop && mv tree/bin.away tree/bin
 
+# array.sbatch: each node alone, and one of them gives no answer.
+mkdir fakes && printf '#!/usr/bin/env bash\necho "VERDICT: FIT 40/40" >"$out/node-a1.log"\n' >fakes/srun
+printf '#!/usr/bin/env bash\nprintf "node-a1\\nnode-a2\\n"\n' >fakes/scontrol && chmod +x fakes/*
+run 3 env PATH="$scratch/fakes:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST=node-a[1-2] SLURM_SUBMIT_DIR="$scratch" \
+  SHAKEDOWN_HOME="$scratch/tree" "$root/ci/slurm/array.sbatch"
+expect "array.sbatch prints a line for a node that gave an answer" prints 'node-a1  FIT 40/40'
+expect "  and for one that gave none" prints 'node-a2  no answer: .*node-a2.log is empty or missing'
+expect "  and counts the good ones" prints '1 of 2 nodes are good'
+
 # The real program: an attack on the launcher's folder, and a process without free descriptors.
 mkdir -p real/ci && cp -r "$root/ci/slurm" real/ci/ && ln -s "$build" real/build
 mkdir sticky && chmod 1777 sticky && ln -s /nowhere "sticky/ompi.$(uname -n | cut -d. -f1).$(id -u)"

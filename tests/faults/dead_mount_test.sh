@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Results, programs and temporary files on a file server that does not answer. Each program must end in time, with one line
 # that names the call. FUSE makes a mount that never answers.
-# shellcheck source-path=SCRIPTDIR source=../shell.bash
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
 namespaces
@@ -48,4 +48,9 @@ dies "accept with a dead folder in PATH" env PATH="$dead:$PATH" "$shakedown" acc
 limit=60 run not0 "$shakedown" report --results="$stored" --markdown="$dead/report.md"
 expect "a report on a dead mount ends in time" says ": write $dead/report.md does not answer, 2 s"
 expect "  and says its verdict or INCOMPLETE" prints '^VERDICT: '
+
+# The gate refuses the job for a cause that all nodes share, and drains no node.
+mkdir -p tree/ci && cp -r "$root/ci/slurm" tree/ci/ && ln -s "$dead/bin" tree/bin
+limit=60 run 3 tree/ci/slurm/check --drain
+expect "a gate whose program is on a dead mount is closed" prints '^shakedown: shared: the folder of the program does not'
 finish
