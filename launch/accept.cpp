@@ -153,7 +153,6 @@ Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& progra
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   const auto session = provide_environment();
-  refuse_ignored("accept", words);
   auto options = parse_accept_options(words, process_environment());
   if (options.resume && !options.plan)
     options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
@@ -175,10 +174,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 
 int measure(const std::vector<std::string>& words) {
   const auto session = provide_environment();
-  refuse_ignored("measure", words);
-  const auto options = parse_accept_options(words, process_environment());
-  if (options.scaling) throw InputError("--scaling is judged as it is measured: use accept");
-  if (options.soak_s || options.resume) throw InputError("a soak is judged as it is measured: use accept");
+  const auto options = parse_accept_options(words, process_environment(), "measure");
   const auto programs = find_programs(options.families);
   check_references(options.judge);
   Signals signals;

@@ -1,4 +1,4 @@
-// The command line of the front door: how to measure. What it does not know is the judge's (report/arguments.hpp).
+// The flags of accept and measure: how to measure, and how to judge that (report/arguments.hpp).
 #pragma once
 
 #include <cstdint>
@@ -35,14 +35,11 @@ struct AcceptOptions {
   Arguments judge;
 };
 
-/// What the environment says (SHAKEDOWN_TIER, ...), and then the words. Errors: InputError.
-AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment&);
+/// The folder of the profiles that come with the program.
+std::filesystem::path shipped_profiles();
 
-/// The judge's flags, with bounds for numbers that a report cannot use, and the flag that a mistyped one resembles.
-/// Errors: InputError.
-Arguments parse_judging(const std::vector<std::string>& words);
-
-/// The flags above, one per line, for --help.
-std::string front_door_help();
+/// Parses what the environment says (SHAKEDOWN_TIER, ...) and the words of accept or measure. Errors: InputError.
+AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment&,
+                                   const std::string& verb = "accept");
 
 }  // namespace shakedown

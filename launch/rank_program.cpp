@@ -10,6 +10,7 @@
 
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
+#include "base/nearest_word.hpp"
 #include "base/sha256.hpp"
 #include "base/shown_path.hpp"
 #include "base/text.hpp"
@@ -48,7 +49,7 @@ Programs find_programs(const std::vector<std::string>& wanted) {
   }
   for (const auto& family : wanted) {
     if (std::find(list->begin(), list->end(), family) == list->end()) {
-      throw InputError("--families: \"" + family + "\" is none of " + joined(*list));
+      throw InputError("--families: \"" + family + "\" is none of " + joined(*list) + did_you_mean(family, *list));
     }
   }
   std::copy_if(list->begin(), list->end(), std::back_inserter(programs.families), [&](const auto& family) {

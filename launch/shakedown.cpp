@@ -23,12 +23,12 @@
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/keeper.hpp"
+#include "base/nearest_word.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
 #include "launch/job.hpp"
-#include "launch/nearest_word.hpp"
 #include "launch/options.hpp"
 #include "launch/soak.hpp"
 #include "launch/supervisor.hpp"
@@ -49,40 +49,6 @@
 
 namespace shakedown {
 namespace {
-
-std::string help() {
-  return "usage: shakedown VERB [flags]\n\n"
-         "verbs:\n"
-         "  accept    measure all ranks of this machine, or of the hosts that a scheduler gave, judge, and print the\n"
-         "            table; exit code is the verdict's\n"
-         "  measure   the same without judging; prints the folder of the results\n"
-         "  discover  say who this host is, in one line of JSON\n"
-         "  inventory [summary|gpu|nvlink|ib|cpu|software|all] [--json]: what this host is made of, in two seconds\n"
-         "  launch    PROGRAM [ARGS]: run a program on the ranks that would be measured\n"
-         "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
-         "matrices\n"
-         "            too; exit code is the verdict's\n"
-         "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
-         "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
-         "  archive   put a run's --results, logs and hashes into one tar without secrets, --out=FILE (default\n"
-         "            shakedown-RUN.tar here), for who repairs the machine; prints its name\n"
-         "  regress   compare --results with --baseline, or with earlier accepted runs in --store; exit 1 if anything "
-         "is\n"
-         "            worse or missing, 3 if inconclusive\n"
-         "  baseline create   put --results of good machines together under --out\n"
-         "  baseline merge    put several --baseline together under --out\n"
-         "  baseline show     print a --baseline\n\n"
-         "flags of accept and measure, beside those that judge:\n" +
-         front_door_help() + "\nflags that judge:\n" + arguments_help() +
-         "\nexit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no "
-         "reference\n";
-}
-
-// A stored verdict is shown as it is, and --verdict names it; results are judged, and then it is where the verdict
-// goes.
-bool is_stored(const Arguments& arguments) {
-  return arguments.results.empty() && arguments.outputs.contains("--verdict");
-}
 
 // Without results a stored verdict, which has no figures of pairs.
 Judged judged(const Arguments& arguments) {
@@ -167,68 +133,142 @@ int archive(const Arguments& arguments) {
   return 0;
 }
 
-const std::vector<std::string> verbs{"accept", "measure", "discover", "inventory", "launch",
-                                     "report", "nodes",   "archive",  "regress",   "baseline"};
+using Words = std::vector<std::string>;
+
+struct Call {
+  Words words;  // after the verb
+  Arguments arguments;
+  const ReasonChannel& channel;
+};
+
+struct Verb {
+  std::string name;   // "baseline create"
+  std::string usage;  // after the name
+  std::string help;
+  enum { words, flags, arguments } reads;  // its words itself; flags of the table; Arguments
+  int (*run)(const Call&);
+
+  std::string taker() const {
+    std::string taker = name;
+    std::replace(taker.begin(), taker.end(), ' ', '_');
+    return taker;
+  }
+  std::ptrdiff_t size() const { return 1 + std::count(name.begin(), name.end(), ' '); }  // in words
+};
+
+const std::vector<Verb>& verbs() {
+  static const std::string stored = "[--results=F | --verdict=F] [flags]";
+  static const std::vector<Verb> rows{
+      {"accept", "[flags]", "measure this machine, or the hosts that a scheduler gave, and judge", Verb::flags,
+       [](const Call& call) { return accept(call.words, call.channel); }},
+      {"measure", "[flags]", "the same without judging; prints the folder of the results", Verb::flags,
+       [](const Call& call) { return measure(call.words); }},
+      {"report", stored, "judge stored results, or show a stored verdict", Verb::arguments,
+       [](const Call& call) { return report(call.arguments, call.channel); }},
+      {"nodes", stored, "print JSON that says for each node ISOLATE, RESET or MONITOR; 1 if some are bad",
+       Verb::arguments, [](const Call& call) { return nodes(call.arguments); }},
+      {"regress", "--results=F [--baseline=F | --store=DIR] [flags]",
+       "compare with a baseline or with earlier runs; exit 1 if anything is worse", Verb::arguments,
+       [](const Call& call) { return regress(call.arguments); }},
+      {"archive", "--results=DIR [--out=FILE]", "put a run with its logs into one tar without secrets", Verb::arguments,
+       [](const Call& call) { return archive(call.arguments); }},
+      {"baseline create", "--results=F,F --out=DIR [flags]", "put results of good machines together", Verb::arguments,
+       [](const Call& call) { return baseline("create", call.arguments); }},
+      {"baseline merge", "--baseline=F,F --out=DIR [flags]", "put several baselines together", Verb::arguments,
+       [](const Call& call) { return baseline("merge", call.arguments); }},
+      {"baseline show", "--baseline=F [flags]", "print a baseline", Verb::arguments,
+       [](const Call& call) { return baseline("show", call.arguments); }},
+      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|all] [--json]", "say what this host is made of", Verb::words,
+       [](const Call& call) { return inventory(call.words); }},
+      {"discover", "", "say who this host is, in one line of JSON", Verb::words,
+       [](const Call& call) { return discover(call.words); }},
+      {"launch", "PROGRAM [ARGS]", "run a program on the ranks that would be measured", Verb::words,
+       [](const Call& call) { return launch(call.words); }},
+  };
+  return rows;
+}
+
+std::string overview() {
+  std::string text = "usage: shakedown VERB [flags]\n\nverbs:\n";
+  for (const Verb& verb : verbs())
+    text += "  " + verb.name + std::string(17 - verb.name.size(), ' ') + verb.help + "\n";
+  return text +
+         "\nshakedown VERB --help, or help VERB, lists the flags of a verb; --version prints the version.\n"
+         "exit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no reference\n";
+}
+
+std::string help(const Verb& verb) {
+  return "usage: shakedown " + verb.name + " " + verb.usage + "\n\n" + verb.help + "\n" +
+         flags_help(all_flags(), verb.taker());
+}
 
 bool is_any_of(const std::string& word, std::initializer_list<const char*> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-void require_verb(const std::string& verb) {
-  if (verb == "roll") throw InputError("roll is now called discover");
-  if (verb.rfind("--", 0) == 0 || std::find(verbs.begin(), verbs.end(), verb) != verbs.end()) return;
-  throw InputError("unknown verb \"" + verb + "\"" + did_you_mean(verb, verbs) + "; see --help");
+/// The verb with which the words begin; nullptr if there is none.
+const Verb* verb_of(const Words& words) {
+  for (const Verb& verb : verbs()) {
+    if (std::ssize(words) >= verb.size() &&
+        verb.name == joined(Words(words.begin(), words.begin() + verb.size()), " ")) {
+      return &verb;
+    }
+  }
+  return nullptr;
 }
 
-/// The action of `baseline`, which is the first word after it; empty for other verbs.
-std::string action_of(const std::string& verb, const std::vector<std::string>& rest) {
-  if (verb != "baseline" || rest.empty() || rest.front().rfind("--", 0) == 0) return "";
-  const std::string& action = rest.front();
-  if (is_any_of(action, {"create", "merge", "show"})) return action;
-  throw InputError("unknown action \"" + action + "\"" + did_you_mean(action, {"create", "merge", "show"}) +
+[[noreturn]] void refuse_verb(const Words& words) {
+  const std::string& verb = words.front();
+  if (verb == "roll") throw InputError("roll is now called discover");
+  if (verb.rfind("--", 0) == 0) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  Words known{"baseline"}, actions;
+  for (const Verb& row : verbs())
+    (row.size() == 1 ? known : actions).push_back(row.name.substr(row.name.find(' ') + 1));
+  if (verb != "baseline") {
+    throw InputError("unknown verb \"" + verb + "\"" + did_you_mean(verb, known) + "; see --help");
+  }
+  const std::string action = words.size() > 1 ? words[1] : "";
+  throw InputError("unknown action \"" + action + "\"" + did_you_mean(action, actions) +
                    "; write baseline create, merge or show");
 }
 
-/// The verbs that judge or show what was measured before.
-int judge_verb(const std::string& verb, const std::vector<std::string>& rest, const ReasonChannel& channel) {
-  const auto action = action_of(verb, rest);
-  const std::vector<std::string> flags(rest.begin() + (action.empty() ? 0 : 1), rest.end());
-  const Arguments arguments = parse_judging(flags);
-  if (arguments.version) {
-    std::puts("shakedown " SHAKEDOWN_VERSION);
-    return 0;
+/// Prints the help of the verbs that begin with these words, or of the program.
+int show_help(Words words) {
+  std::erase_if(words, [](const auto& word) { return word.starts_with('-'); });
+  const Verb* const asked = verb_of(words);
+  std::string text = words.empty() ? overview() : asked != nullptr ? help(*asked) : "";
+  for (const Verb& verb : verbs()) {
+    if (words.size() == 1 && verb.name.starts_with(words.front() + " "))
+      text += (text.empty() ? "" : "\n") + help(verb);
   }
-  const bool shows_stored = (verb == "report" || verb == "nodes") && is_stored(arguments);
-  refuse_ignored(shows_stored ? "stored" : action.empty() ? verb : verb + " " + action, flags);
-  if (verb == "nodes") return nodes(arguments);
-  if (verb == "archive") return archive(arguments);
-  if (verb == "baseline") return baseline(action, arguments);
-  return verb == "report" ? report(arguments, channel) : regress(arguments);
+  if (text.empty()) refuse_verb(words);
+  std::fputs(text.c_str(), stdout);
+  return 0;
 }
 
-int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
+int run(const Words& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
-  const std::string& verb = words.front();
-  const std::vector<std::string> rest(words.begin() + 1, words.end());
-  if (verb == "launch") return launch(rest);
-  if (verb == "inventory") return inventory(rest);
-  if (verb == "supervisor") return supervise(rest);
-  const auto asks_for_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
-  if (verb == "help" || std::any_of(words.begin(), words.end(), asks_for_help)) {
-    std::fputs(help().c_str(), stdout);
-    return 0;
-  }
-  if (is_any_of(verb, {"version", "-V", "--version"})) {
+  const Words rest(words.begin() + 1, words.end());
+  if (words.front() == "supervisor") return supervise(rest);
+  if (words.front() == "ctest") return ctest_step(rest);
+  const Verb* const verb = verb_of(words);
+  // Words after the program belong to it.
+  const auto ours = verb != nullptr && verb->reads == Verb::words ? std::min<std::ptrdiff_t>(std::ssize(words), 2)
+                                                                  : std::ssize(words);
+  const auto asks = [&](std::initializer_list<const char*> flags) {
+    return std::any_of(words.begin(), words.begin() + ours, [&](const auto& word) { return is_any_of(word, flags); });
+  };
+  if (words.front() == "help") return show_help(rest);
+  if (asks({"--help", "-h"}))
+    return show_help(verb == nullptr ? words : Words(words.begin(), words.begin() + verb->size()));
+  if (words.front() == "version" || asks({"--version", "-V"})) {
     std::puts("shakedown " SHAKEDOWN_VERSION);
     return 0;
   }
-  if (verb == "accept") return accept(rest, channel);
-  if (verb == "measure") return measure(rest);
-  if (verb == "discover") return discover(rest);
-  if (verb == "ctest") return ctest_step(rest);
-  require_verb(verb);
-  if (verb.rfind("--", 0) == 0) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
-  return judge_verb(verb, rest, channel);
+  if (verb == nullptr) refuse_verb(words);
+  Call call{{words.begin() + verb->size(), words.end()}, {}, channel};
+  if (verb->reads == Verb::arguments) call.arguments = parse_arguments(verb->taker(), call.words, shipped_profiles());
+  return verb->run(call);
 }
 
 bool has_verb(const std::vector<std::string>& words, std::initializer_list<const char*> verbs) {
@@ -310,7 +350,10 @@ int main(int argc, char** argv) {
   using namespace shakedown;
   const std::string_view verb(argc > 1 ? argv[1] : "");
   end_incomplete_on_terminate(verb == "accept" || verb == "report");
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  Words words(argv + 1, argv + argc);
+  if (const Verb* const row = verb_of(words); row != nullptr && row->reads != Verb::words) {
+    words = with_equals(all_flags(), row->taker(), words);
+  }
   signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };

@@ -299,7 +299,7 @@ std::vector<std::string> with_flags_of_watch(const AcceptOptions& options, const
 int report_watch(const fs::path& folder, const Arguments& arguments, const ReasonChannel& channel) {
   const auto& judge = arguments.judge;
   const std::pair<const char*, bool> judged_already[] = {
-      {"--family", !judge.families.all()},
+      {"--families", !judge.families.all()},
       {"--expect", judge.expected.ranks || judge.expected.hosts || judge.expected.backend},
       {"--roster", !judge.roster.empty()},
       {"--run-id", judge.run_id.has_value()},

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/flags.hpp"
 #include "report/outputs.hpp"
 #include "report/terminal.hpp"
 #include "thresholds/history/baseline.hpp"
@@ -41,23 +42,24 @@ struct Arguments {
   bool all = false, help = false, version = false;
 };
 
-/// Parses the command line and reads the roster. `thresholds` is the default folder if neither the flag nor
-/// SHAKEDOWN_THRESHOLDS names one. Errors: InputError for an unknown or malformed flag, or an unreadable roster.
-Arguments parse_arguments(const std::vector<std::string>& words, const std::filesystem::path& thresholds);
+/// The table of flags, with those of output files.
+const FlagTable& all_flags();
 
-/// Errors: InputError for a repeated flag, because one of the two values would be lost.
-void refuse_repeated(const std::vector<std::string>& words);
+/// Parses the words of `taker` (base/flags.hpp) and reads the roster. `thresholds` is the default folder if neither the
+/// flag nor SHAKEDOWN_THRESHOLDS names one, and the folder in which a profile is found by name. Errors: InputError.
+Arguments parse_arguments(const std::string& taker, const std::vector<std::string>& words,
+                          const std::filesystem::path& thresholds);
 
-/// Errors: InputError for a flag that `program` would ignore. `program` is a verb of shakedown ("baseline create"),
-/// "acceptance_test", or "stored" for the display of a stored verdict.
-void refuse_ignored(const std::string& program, const std::vector<std::string>& words);
+/// The same without --results, --families and --scaling, which have another meaning for verbs that measure.
+Arguments arguments_of(const GivenFlags&, const std::vector<std::string>& words,
+                       const std::filesystem::path& thresholds);
+
+/// True if a stored verdict is shown: --verdict names it, and there are no results to judge.
+bool is_stored(const Arguments&);
 
 /// Reads profiles, site and baseline as judge() does, so that a program finds errors in them before it measures.
 /// Errors: InputError.
 void check_references(const Arguments&);
-
-/// Returns the help of the flags above, one per line, for --help.
-std::string arguments_help();
 
 /// Reads the results and references and judges them. Errors: InputError.
 Judged judge(const Arguments&);

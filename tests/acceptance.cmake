@@ -4,7 +4,7 @@ set(results ${PROJECT_BINARY_DIR}/results/ctest)
 set(judge acceptance_test --run-id=@${results}/run_id)  # of this run only
 set(all "")
 foreach(family IN LISTS SHAKEDOWN_FAMILIES)
-  add_test(NAME acceptance.${family} COMMAND ${judge} --results=${results}/${family}.json --family=${family}
+  add_test(NAME acceptance.${family} COMMAND ${judge} --results=${results}/${family}.json --families=${family}
     --partial-ok --skip-unmeasured)
   set_tests_properties(acceptance.${family} PROPERTIES FIXTURES_REQUIRED results.${family} LABELS acceptance SKIP_RETURN_CODE 77)
   list(APPEND all bench.${family} acceptance.${family})

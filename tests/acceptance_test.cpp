@@ -2,7 +2,7 @@
 // display the verdict.
 //
 //   build/tests/acceptance_test --results=build/results
-//   build/tests/acceptance_test --results=build/results --family=gemm --gtest_output=xml:junit.xml
+//   build/tests/acceptance_test --results=build/results --families=gemm --gtest_output=xml:junit.xml
 //
 // The exit code and the last line are those of the verdict, not of GoogleTest: a filter hides tests, but no failure.
 #include <gtest/gtest.h>
@@ -82,8 +82,8 @@ void register_tests(const Verdict& verdict) {
 
 std::string help() {
   return "usage: acceptance_test --results=F[,F...] [flags] [--gtest_filter=... and other GoogleTest flags]\n\n"
-         "Judges results against thresholds; each finding is one GoogleTest test.\n\n" +
-         arguments_help() +
+         "Judges results against thresholds; each finding is one GoogleTest test.\n" +
+         flags_help(all_flags(), "acceptance_test") +
          "\nexit codes: 0 pass (or HOST-ONLY), 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no "
          "reference\n";
 }
@@ -170,8 +170,7 @@ int end_after(const Failure& failure, const std::vector<std::string>& words, con
 int run_and_report(int argc, char** argv, const std::vector<std::string>& words, const ReasonChannel& channel) {
   try {
     const auto flags = without_gtest_flags(argc, argv);
-    refuse_ignored("acceptance_test", flags);
-    const auto arguments = parse_arguments(flags, beside_program("share/shakedown/thresholds"));
+    const auto arguments = parse_arguments("acceptance_test", flags, beside_program("share/shakedown/thresholds"));
     return after_output(run(arguments, channel), "acceptance_test");
   } catch (const std::exception& error) {
     return after_output(end_after(failure_of(error), words, channel), "acceptance_test");
@@ -195,7 +194,7 @@ int main(int argc, char** argv) {
   using namespace shakedown;
   end_incomplete_on_terminate(true);
   const ReasonChannel channel;
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto words = with_equals(all_flags(), "acceptance_test", {argv + 1, argv + argc});
   return keep({std::nullopt, false, [&](const std::string& why) { return answer_for(words, channel, why); }},
               [&] { return run_and_report(argc, argv, words, channel); });
 }

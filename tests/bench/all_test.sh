@@ -42,7 +42,7 @@ expect "an unknown family is refused, and the known ones are named" says "'nosuc
 run 2 "$bench/bench_all" --benchmark_out=a.json
 expect "one file for all is refused" says 'use --out-dir=DIR or --stream in place of --benchmark_out'
 run 2 "$bench/bench_gemm" --stream
-expect "a single program has no stream" says '--stream are for bench_all'
+expect "a single program has no stream" says 'stream: bench_gemm would ignore it; it is of bench_all'
 run 2 "$bench/bench_all" --out-dir=/nonexistent
 expect "a folder that is not there is refused" says '/nonexistent: cannot be written'
 
@@ -53,7 +53,7 @@ expect "what was finished before a death is there, whole" eval '[[ $(echo result
 SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}" --stream
 expect "  and stands in the stream" test "$(cut -d, -f1 "$scratch/out")" = '{"family": "preflight"'
 run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=after.json --crashed=allreduce
-run 1 "$build/tests/acceptance_test" --results=after.json --family=allreduce
+run 1 "$build/tests/acceptance_test" --results=after.json --families=allreduce
 expect "a family that was measured after a death fails all the same" prints 'machine/crashed.*died in allreduce|died in allreduce'
 
 finish

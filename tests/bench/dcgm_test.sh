@@ -24,7 +24,7 @@ dcgm() {
 # judged RANKS FLAGS...: runs pre-flight on RANKS ranks with dcgmi in PATH and judges it; the end of the output is in ./out.
 judged() {
   run 0 mpi -np "$1" env PATH="$scratch/bin:$PATH" "$build/bench/bench_preflight" --benchmark_filter=dcgm --benchmark_out=dcgm.json "${@:2}" &&
-    "$build/tests/acceptance_test" --results=dcgm.json --family=preflight --allow-faults >judged 2>&1
+    "$build/tests/acceptance_test" --results=dcgm.json --families=preflight --allow-faults >judged 2>&1
   grep -E '^(fail|warn|missing|waived).* preflight/of:dcgm|^  (rank|next:).*(GPU-fake|of:dcgm)' judged >found
 }
 report() {  # STATUS_OF_GPU_2 WORDS

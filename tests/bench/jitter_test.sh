@@ -14,7 +14,7 @@ mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- r
 printf '#!/bin/bash\ncores=(%s)\nexec taskset -c "${cores[$OMPI_COMM_WORLD_LOCAL_RANK]}" "$@"\n' "${cores[*]}" >pinned
 chmod +x pinned
 measure() { run 0 mpi -np $ranks ./pinned "$build/bench/bench_jitter" --backend=host --benchmark_out="$1"; }
-judge() { "$build/tests/acceptance_test" --results="$1" --family=jitter --gtest_brief=1 >judged 2>&1; }
+judge() { "$build/tests/acceptance_test" --results="$1" --families=jitter --gtest_brief=1 >judged 2>&1; }
 
 hogs=()
 trap '[[ ${#hogs[@]} -eq 0 ]] || kill "${hogs[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
@@ -51,6 +51,6 @@ rest
 
 run 0 mpi -np 2 "$build/bench/bench_launch" --backend=host --benchmark_out=launch.json
 expect "a machine without kernels says so" grep -q 'launch of a kernel is not implemented' launch.json
-"$build/tests/acceptance_test" --results=launch.json --family=launch >launched 2>&1
+"$build/tests/acceptance_test" --results=launch.json --families=launch >launched 2>&1
 expect "  and is not failed for it" eval '! grep -qE "^(fail|missing|invalid): launch/" launched'
 finish

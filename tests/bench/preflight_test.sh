@@ -23,13 +23,13 @@ run 0 mpi -np 2 "$bench/inventory"
 expect "two ranks of one host print it once" test "$(grep -c '^  CPU ' out)" = 1
 
 run 0 mpi -np 3 "$bench/bench_preflight" --backend=host --benchmark_out=own.json --shared-folder="$scratch"
-"$build/tests/acceptance_test" --results=own.json --family=preflight >judged 2>&1
+"$build/tests/acceptance_test" --results=own.json --families=preflight >judged 2>&1
 expect "this machine is judged by the host profile" grep -qE '^VERDICT: (HOST-ONLY|FAIL) .*profile host, 3 ranks' judged
 expect "nothing is left in the shared folder" eval '! compgen -G "shakedown-*" >/dev/null'
 run 2 "$bench/bench_preflight" --backend=host --shared-folder=/nonexistent
 expect "a shared folder that is not there is refused" says '/nonexistent: cannot be written'
 run 0 taskset -c 0 mpirun --bind-to none --oversubscribe -np 4 "$bench/bench_preflight" --backend=host --benchmark_out=pinned.json
-"$build/tests/acceptance_test" --results=pinned.json --family=preflight --all >judged 2>&1
+"$build/tests/acceptance_test" --results=pinned.json --families=preflight --all >judged 2>&1
 expect "ranks on one core are counted" grep -q '4 ranks share core 0' judged
 
 # --- a machine with eight GPUs on its bus and seven in NVML ---------------------------------------------------------------
@@ -52,8 +52,8 @@ expect "  names the GPU that is missing" prints '0000:17:00.0 is on the PCI bus,
 expect "  and the narrow link" prints 'GPU2 0000:12:00.0: PCIe x8 of x16'
 run 0 mpi -np 8 "${fake[@]}" "$bench/bench_preflight" --benchmark_out=sick.json
 expect "the result says that the machine was made up" grep -q '"fault": "SHAKEDOWN_' sick.json
-run 2 "$build/tests/acceptance_test" --results=sick.json --family=preflight
-run 1 "$build/tests/acceptance_test" --results=sick.json --family=preflight --allow-faults
+run 2 "$build/tests/acceptance_test" --results=sick.json --families=preflight
+run 1 "$build/tests/acceptance_test" --results=sick.json --families=preflight --allow-faults
 expect "it is judged as what its GPUs are" prints '^VERDICT: FAIL .*profile h200-sxm, 8 ranks'
 expect "  the missing GPU fails it" eval 'prints "fail: preflight/of:host gpus_missing, 1" && prints "0000:17:00.0 is on the PCI bus"'
 expect "  so does the narrow link, with its GPU" eval 'prints "fail: preflight/of:gpu pcie_width, 8|missing: preflight/of:gpu pcie_width" && prints "rank 7"'
@@ -87,7 +87,7 @@ END
   run 0 "${hosts[@]}" "$bench/inventory"
   expect "inventory names what differs between hosts" prints '  driver 570.86 on nodeb, 580.159.03 on nodea'
   run 0 "${hosts[@]}" "$bench/bench_preflight" --benchmark_out="$scratch/two.json"
-  run 1 "$build/tests/acceptance_test" --results=two.json --family=preflight --allow-faults
+  run 1 "$build/tests/acceptance_test" --results=two.json --families=preflight --allow-faults
   expect "the wrong driver is named with its host" prints '  driver 570.86 on nodeb, 580.159.03 on nodea'
   expect "a host that cannot be reached is named" prints 'nodeb has no interface that NCCL would use'
   expect "  and says itself which setting leaves it none" prints 'no interface is named by NCCL_SOCKET_IFNAME=nosuch'

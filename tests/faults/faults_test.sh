@@ -164,7 +164,7 @@ if [[ $backend == cuda ]] && wants counters; then
   for lie in 'ecc:fail' 'replays:warn' 'thermal:fail' 'xid:fail'; do
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%%:*}@$last+3")
     measures "driver: ${lie%%:*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='dtype:(bf16|f16)/' --benchmark_min_time=0.5
-    "$build/bin/shakedown" report --results=result.json --family=gemm >verdict.txt 2>&1
+    "$build/bin/shakedown" report --results=result.json --families=gemm >verdict.txt 2>&1
     expect "  ${lie#*:}, by name" grep -qE "^machine/(errors|slowdown)/rank:$last .* ${lie#*:}\$" verdict.txt
   done
   with=(-x SHAKEDOWN_RUN_ID)

@@ -112,7 +112,7 @@ measure() {
 # suspects NAME: prints the judge's suspects, one per line. The cables use the cores of this machine, and other work on it slows
 # some by a fifth. Suspects that are less than 30 % slow are left out; the planted host is 50 % slow.
 suspects() {
-  "$build/tests/acceptance_test" --results="$1.json" --family=pairs --verdict="$1.verdict" --gtest_brief=1 >/dev/null 2>&1
+  "$build/tests/acceptance_test" --results="$1.json" --families=pairs --verdict="$1.verdict" --gtest_brief=1 >/dev/null 2>&1
   grep -o '"detail": "[^"]*"' "$1.verdict" | grep -E '([3-9][0-9]|100) % slow|not answer' | sort -u
 }
 names_only() {

@@ -12,6 +12,6 @@ expect "  which says why" grep -q 'the judge died of SIGSEGV, results kept' out
 expect "  in every report" grep -q 'the judge died of SIGSEGV' junit.xml
 expect "  and in verdict.json" grep -q '"verdict": "incomplete"' results/latest/verdict.json
 expect "the results are there" test -s results/latest/jitter.json
-run 3 "$build/bin/shakedown" report --results="$scratch/results/latest" --family=jitter --allow-faults
+run 3 "$build/bin/shakedown" report --results="$scratch/results/latest" --families=jitter --allow-faults
 expect "and can be judged later" grep -q '^VERDICT: PARTIAL ' out
 finish

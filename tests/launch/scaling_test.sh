@@ -50,7 +50,7 @@ expect "  on as many hosts" grep -qE '"hosts": ?2' "$latest/scaling/2nodes/lora_
 expect "  and stand in the verdict, with those of all" eval '[[ $(points) == *"2 \"hosts\": 1 2 \"hosts\": 2 2 \"hosts\": 3 "* ]]'
 expect "  and in a table" prints '^lora_step.* 3 +3 '
 # A single requested family is also judged separately.
-run "$code" "$build/bin/shakedown" report --results="$scratch/results" --family=lora_step --html="$scratch/page.html"
+run "$code" "$build/bin/shakedown" report --results="$scratch/results" --families=lora_step --html="$scratch/page.html"
 expect "judged again it is the same" prints '^lora_step.* 2 +2 '
 expect "  and on the page" grep -q '<section id="scaling">' page.html
 

@@ -316,7 +316,7 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--nosuch=1"), "unknown flag \"--nosuch=1\"");
   expect_refused(accept_file("good.json", "--gtest_nosuch"), "unknown flag \"--gtest_nosuch\"");
   expect_refused(accept_file("good.json", "stray"), "unknown flag \"stray\"");
-  expect_refused(accept_file("good.json", "--family"), "--family needs a value");
+  expect_refused(accept_file("good.json", "--families"), "--families: needs a value: --families=A,B");
   expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
   expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
   expect_refused(accept_file("good.json", "--roster=" + path("none")), "none: no such file");
@@ -373,9 +373,9 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
 }
 
 TEST_F(AcceptanceTest, JudgesOneFamily) {
-  EXPECT_EQ(accept_file("good.json", "--family=gemm").exit_code, 0);
-  EXPECT_EQ(accept_file("good.json", "--family=hbm").exit_code, 1) << "nothing of it was measured";
-  EXPECT_EQ(accept_file("good.json", "--family=hbn").exit_code, 2) << "no such family";
+  EXPECT_EQ(accept_file("good.json", "--families=gemm").exit_code, 0);
+  EXPECT_EQ(accept_file("good.json", "--families=hbm").exit_code, 1) << "nothing of it was measured";
+  EXPECT_EQ(accept_file("good.json", "--families=hbn").exit_code, 2) << "no such family";
 }
 
 TEST_F(AcceptanceTest, WritesNoReportOverItsInput) {
@@ -402,11 +402,11 @@ TEST_F(AcceptanceTest, SkipsForCTestAFamilyThatCouldNotBeMeasuredAndNoOther) {
                                   .add(gemm, "tflops", 700)
                                   .add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier"))
                                   .text());
-  EXPECT_EQ(accept_file("waived.json", "--family=train_step").exit_code, 3) << "no pass";
-  EXPECT_EQ(accept_file("waived.json", "--family=train_step --skip-unmeasured").exit_code, 77);
-  EXPECT_EQ(accept_file("waived.json", "--family=gemm --skip-unmeasured").exit_code, 3) << "a part of it";
-  EXPECT_EQ(accept_file("waived.json", "--family=gemm --skip-unmeasured --partial-ok").exit_code, 0);
-  EXPECT_EQ(accept_file("waived.json", "--family=hbm --skip-unmeasured").exit_code, 1);
+  EXPECT_EQ(accept_file("waived.json", "--families=train_step").exit_code, 3) << "no pass";
+  EXPECT_EQ(accept_file("waived.json", "--families=train_step --skip-unmeasured").exit_code, 77);
+  EXPECT_EQ(accept_file("waived.json", "--families=gemm --skip-unmeasured").exit_code, 3) << "a part of it";
+  EXPECT_EQ(accept_file("waived.json", "--families=gemm --skip-unmeasured --partial-ok").exit_code, 0);
+  EXPECT_EQ(accept_file("waived.json", "--families=hbm --skip-unmeasured").exit_code, 1);
 }
 
 TEST_F(AcceptanceTest, HoldsResultsAgainstABaseline) {
@@ -442,11 +442,11 @@ TEST_F(AcceptanceTest, TakesTheThresholdsOfTheEnvironment) {
 }
 
 TEST_F(AcceptanceTest, PrintsHelpAndVersion) {
-  for (const std::string program : {ACCEPTANCE_TEST, SHAKEDOWN_PROGRAM}) {
+  for (const std::string program : {ACCEPTANCE_TEST, SHAKEDOWN_PROGRAM " report"}) {
     const Outcome help = run(program + " --help");
     EXPECT_EQ(help.exit_code, 0);
-    for (const char* flag : {"--results", "--thresholds", "--family", "--baseline", "--verdict", "--roster", "--expect",
-                             "--mixed-runs", "--explain", "exit codes"}) {
+    for (const char* flag : {"--results", "--thresholds", "--families", "--baseline", "--verdict", "--roster",
+                             "--expect", "--mixed-runs", "--explain"}) {
       EXPECT_NE(help.output.find(flag), std::string::npos) << program << " " << flag;
     }
     EXPECT_EQ(run(program + " --version").exit_code, 0);
@@ -551,7 +551,7 @@ TEST_F(AcceptanceTest, GivesTheReasonOnFileDescriptorThree) {
   EXPECT_EQ(reason(""),
             "FAIL node0 GPU 3 (rank 3, GPU-1003, 0000:13:00.0): slow GPU or power or heat, 3.2 % off: GEMM is slow; no "
             "clock was recorded that could explain it\n");
-  EXPECT_EQ(reason("--family=gemm"), "") << "one family is not the verdict";
+  EXPECT_EQ(reason("--families=gemm"), "") << "one family is not the verdict";
   EXPECT_EQ(reason("--nosuch"), "error: unknown flag \"--nosuch\"; see --help\n");
   EXPECT_EQ(accept_file("bad.json", "3>&-").exit_code, 1) << "closed";
   folder.write("input", "read only");
@@ -573,7 +573,7 @@ TEST_F(AcceptanceTest, ColoursByFlagAndEnvironmentOnly) {
   EXPECT_FALSE(coloured("CLICOLOR_FORCE=1 NO_COLOR=1", ""));
   EXPECT_TRUE(coloured("NO_COLOR=1", "--color=yes")) << "who asks for it gets it";
   EXPECT_FALSE(coloured("CLICOLOR_FORCE=1", "--color=no"));
-  expect_refused(accept_file("good.json", "--color=maybe"), "neither yes nor no");
+  expect_refused(accept_file("good.json", "--color=maybe"), "'maybe' is none of yes, no");
 }
 
 TEST_F(AcceptanceTest, TakesHostNamesWithDotsAndOtherLetters) {
@@ -849,7 +849,7 @@ TEST_F(Readme, ShowsWhatTheJudgeSaysOfAGpuWithSlowMemory) {
 
 TEST_F(Readme, ShowsWhatTheJudgeSaysOfEightHostsWithOneBehindASlowCable) {
   const Outcome outcome =
-      shakedown("report --family=pairs --results=" SHAKEDOWN_SOURCE_DIR "/tests/data/host-8hosts" + profiles);
+      shakedown("report --families=pairs --results=" SHAKEDOWN_SOURCE_DIR "/tests/data/host-8hosts" + profiles);
   EXPECT_EQ(outcome.exit_code, 1);
   expect_first_block("docs/verdict.md", outcome.output, "### Between hosts");
 }
@@ -888,7 +888,7 @@ TEST_F(ShakedownProgram, ListsWhatNoRuleJudgesWithAll) {
       EXPECT_NE(outcome.output.find(all ? listed : counted), std::string::npos) << outcome.output;
     }
   }
-  expect_refused(accept_file("more.json", "--all=yes"), "--all=yes");
+  expect_refused(accept_file("more.json", "--all=yes"), "--all: takes no value");
 }
 
 TEST_F(ShakedownProgram, CreatesMergesAndShowsBaselines) {
@@ -943,7 +943,7 @@ TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
            {"report --scontrol" + results, "--scontrol: report would ignore it; it is of nodes"},
            {"report --min-effect=0.1" + results, "--min-effect: report would ignore it; it is of regress"},
            {"report --skip-unmeasured" + results, "it is of acceptance_test"},
-           {"nodes --explain=gemm" + results, "it is of report, acceptance_test"},
+           {"nodes --explain=gemm" + results, "it is of acceptance_test, report"},
            {"regress --site=x" + results + baseline, "--site: regress would ignore it"},
            {"archive --html=x" + results, "--html: archive would ignore it"},
            {"baseline show --results=x" + baseline, "--results: baseline show would ignore it"},
@@ -952,7 +952,7 @@ TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
            {"accept --explain=gemm", "--explain: accept would ignore it"},
            {"accept --run-id=x", "--run-id: accept would ignore it"},
            {"measure --html=x", "--html: measure would ignore it"},
-           {"measure --for=1m", "a soak is judged as it is measured"},
+           {"measure --for=1m", "--for: measure would ignore it; it is of accept"},
            {"report --expect=ranks=4 --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"},
            {"nodes --site=x --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"}}) {
     const Outcome outcome = shakedown(words);
@@ -1039,7 +1039,7 @@ TEST_F(NodesVerb, ProvesNoNodeGoodByARunThatHasNotEndedOrByOneFamily) {
   folder.write(
       "run/train_step.json",
       ResultsBuilder().add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier")).text());
-  expect_undecided(nodes(results + " --family=gemm --kubectl"));
+  expect_undecided(nodes(results + " --families=gemm --kubectl"));
   expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
 }
 

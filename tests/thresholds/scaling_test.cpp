@@ -165,7 +165,7 @@ TEST(ScalingOverNodes, IsReadFromTheFolderOfTheRunAndShown) {
   };
   write(".", {2, 0, 930, 0});
   write("scaling/1node", {1, 0, 460, 0});
-  const auto verdict = judge(parse_arguments({"--results=" + folder.path().string()},
+  const auto verdict = judge(parse_arguments("report", {"--results=" + folder.path().string()},
                                              std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"))
                            .verdict;
   ASSERT_EQ(verdict.scaling.size(), 2u);

@@ -267,7 +267,7 @@ void refuse_unknown(const FamilySet& asked, const Measured& measured, const std:
   }
   for (const std::string& family : asked.names) {
     if (known.contains(family) || is_catalogued(family)) continue;
-    throw InputError("--family: \"" + family + "\" is not a family; write one of " + joined(known));
+    throw InputError("--families: \"" + family + "\" is not a family; write one of " + joined(known));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "launch/nearest_word.hpp"
+#include "base/nearest_word.hpp"
 
 #include <gtest/gtest.h>
 
