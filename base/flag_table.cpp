@@ -183,8 +183,8 @@ const FlagTable rows{
     {"--kubectl", "", "nodes stored", "print the same commands for Kubernetes"},
     {"--explain", "=KEY", "report acceptance_test", "print how the judgement of this key came about"},
     {"--all", "", all_judges, "list the values without a rule, and the copies of every host, too"},
-    {"--color", "[=yes|no]", all_judges, "colour the table (no, or as CLICOLOR_FORCE and NO_COLOR say)", one_of},
-    {"--width", "=N", all_judges, "wrap cells so that tables fit into N columns (120)", columns},
+    {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
+    {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
     {"--help", "", all_judges + " bench", "print this; also -h"},
     {"--version", "", all_judges + " bench", "print the version; also -V"},
     // Rank 0 decides these for all ranks. All other flags of the library are passed to it.

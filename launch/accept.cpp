@@ -50,17 +50,24 @@ RunFolder folder_of(const AcceptOptions& options) {
 int show_plan(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto start = agreed_launch(options, process_environment(), signals);
   const auto results = options.results ? *options.results : usual_results();
-  for (const auto& family : programs.families) {
+  const auto plan = [&](const std::string& program, std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {programs.of(program), "--plan", "--tier=" + options.tier});
     auto job =
-        job_of_ranks(options, start, {programs.of(family), "--plan", "--tier=" + options.tier},
+        job_of_ranks(options, start, flags,
                      {{"SHAKEDOWN_CHOICES", choices_beside(options.folder ? *options.folder : results / "run")}});
     std::vector<std::string> said;
     job.error = [&said](std::string_view line) { said.emplace_back(line); };
     const auto ending = run_jobs({job}, signals).front();
     const auto cause = start_cause(ending, job.command.front(), said);
-    if (!ending.good() && cause.fault) throw CannotRun("bench_" + family + " --plan: " + cause.text);
+    const auto name = "bench_" + program + " --plan: ";
+    if (!ending.good() && cause.fault) throw CannotRun(name + cause.text);
     for (const auto& line : said) std::fprintf(stderr, "%s\n", line.c_str());
-    if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
+    if (!ending.good()) throw CannotRun(name + ending.text(job.command.front()));
+  };
+  if (is_visible(programs.of(resident))) {  // its last line is the total of all families
+    plan(resident, {"--families=" + joined(programs.families, ",")});
+  } else {
+    for (const auto& family : programs.families) plan(family, {});
   }
   return 0;
 }

@@ -16,7 +16,7 @@ namespace shakedown {
 namespace {
 
 /// "90s", "8m", "24h", "7d" in seconds.
-double seconds_of(const std::string& duration) {
+double soak_seconds(const std::string& duration) {
   const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
   return units.at(duration.back()) * std::strtod(duration.c_str(), nullptr);
 }
@@ -92,7 +92,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   given("--timeout", options.timeout)("--startup-timeout", options.startup_timeout)("--dcgm", options.dcgm);
   given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir);
   given("--interface", options.interface)("--expect", options.expected)("--scaling", options.scaling);
-  if (given.has("--for")) options.soak_s = seconds_of(given.all().at("--for"));
+  if (given.has("--for")) options.soak_s = soak_seconds(given.all().at("--for"));
   given("--seed", options.seed);
   options.stop_on_fail = given.has("--stop-on");
   if (!options.checkpoint_dir.empty()) options.checkpoint_dir = std::filesystem::absolute(options.checkpoint_dir);

@@ -1,7 +1,6 @@
 #include "launch/progress.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,9 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/console.hpp"
 #include "base/key.hpp"
 #include "base/text.hpp"
-#include "report/arguments.hpp"
 #include "report/words.hpp"
 
 namespace shakedown {
@@ -204,23 +203,8 @@ std::string Progress::line_of(const std::string& family) const {
                      detail.empty() ? "" : (found->failing.empty() ? "; nearest to its limit: " : "; ") + detail);
 }
 
-namespace {
-
-bool can_draw_in_place() {
-  const char* const terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
-}
-
-std::size_t terminal_width() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
-}  // namespace
-
 Screen::Screen(const std::vector<std::string>& families)
-    : progress_(families), in_place_(can_draw_in_place()), color_(in_place_ && !no_color()) {}
+    : progress_(families), in_place_(is_screen(STDERR_FILENO)), color_(shows_color(STDERR_FILENO)) {}
 
 Screen::~Screen() {
   if (drawn_at_ == Clock::time_point()) return;  // nothing was ever shown
@@ -240,7 +224,7 @@ void Screen::tick() {
   using namespace std::chrono_literals;
   if (!in_place_ || (drawn_lines_ > 0 && Clock::now() - drawn_at_ < 250ms)) return;
   // One write, so that nothing of another process comes between. A full line would wrap on some terminals.
-  const auto text = progress_.text(now(), terminal_width() - 1, color_);
+  const auto text = progress_.text(now(), columns_of(STDERR_FILENO).value_or(80) - 1, color_);
   const auto up = drawn_lines_ > 1 ? fmt::format("\r\033[{}A\033[J", drawn_lines_ - 1) : std::string("\r\033[J");
   std::fprintf(stderr, "%s%s", up.c_str(), text.c_str());
   drawn_lines_ = static_cast<int>(std::count(text.begin(), text.end(), '\n')) + 1;

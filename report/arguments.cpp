@@ -1,10 +1,13 @@
 #include "report/arguments.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <map>
 
+#include "base/console.hpp"
 #include "base/nearest_word.hpp"
 #include "base/run_lock.hpp"
 #include "base/text.hpp"
@@ -227,17 +230,9 @@ int exit_code(const Verdict& verdict, const Arguments& arguments) {
   return verdict.state == State::partial && arguments.partial_ok ? 0 : verdict.exit_code;
 }
 
-bool no_color() {
-  const char* const value = std::getenv("NO_COLOR");
-  return value != nullptr && *value != '\0';
-}
-
 TerminalStyle style_of(const Arguments& arguments) {
-  const auto is_set = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0' && std::string(value) != "0";
-  };
-  return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no_color()), arguments.width, arguments.all};
+  const auto width = arguments.width.value_or(columns_of(STDOUT_FILENO).value_or(TerminalStyle{}.width));
+  return {arguments.color.value_or(shows_color(STDOUT_FILENO)), std::max<std::size_t>(width, 40), arguments.all};
 }
 
 }  // namespace shakedown

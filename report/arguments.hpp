@@ -35,7 +35,7 @@ struct Arguments {
   RegressionOptions regression;
   JudgeOptions judge;
   std::optional<bool> color;
-  std::size_t width = TerminalStyle{}.width;
+  std::optional<std::size_t> width;
   bool scontrol = false, kubectl = false;  // for nodes: print commands for the scheduler
   bool partial_ok = false;                 // exit code 0 for a PARTIAL verdict
   bool skip_unmeasured = false;            // for acceptance_test: exit code 77 if the family has no measurement
@@ -67,11 +67,8 @@ Judged judge(const Arguments&);
 /// Returns the exit code of the verdict, or 0 for a PARTIAL verdict if --partial-ok is set.
 int exit_code(const Verdict&, const Arguments&);
 
-/// True if NO_COLOR is set and not empty (https://no-color.org).
-bool no_color();
-
-/// Returns the style that the flags ask for. Without --color, output has colour only if CLICOLOR_FORCE is set and
-/// NO_COLOR is not. Does not test for a terminal, because mpirun hides it.
+/// Returns the style that the flags ask for, else that of standard output (base/console.hpp); 120 columns if that is no
+/// terminal.
 TerminalStyle style_of(const Arguments&);
 
 }  // namespace shakedown

@@ -83,6 +83,9 @@ done
 END
 chmod +x "$tree/bin/bench_all"
 rm -f arguments.*
+run 0 "${accept[@]}" --plan
+expect "one start plans all families, so that the plan ends with their total" eval '[[ $(cat arguments.all) == "--plan --tier=quick --families=preflight,"*",pcie,"* ]]'
+rm -f arguments.* measured
 run 0 "${accept[@]}"
 expect "one start measures all families" eval '[[ $(ls arguments.*) == arguments.all && $(wc -l <arguments.all) -eq 1 && $(wc -l <measured) -eq 9 ]]'
 expect "  with the same verdict" prints '^VERDICT: PASS 1.*profile h200-sxm, 4 ranks'
@@ -146,6 +149,10 @@ for asked in version -V --version "report -V" "accept --version"; do
 done
 run 0 "$tree/bin/shakedown" report --results stored --thresholds h200-sxm --verdict spaced.json
 expect "a value may be the next word, and a profile is found by its name" eval 'prints "^VERDICT: PASS .*profile h200-sxm" && grep -q "\"verdict\": \"pass\"" spaced.json'
+COLUMNS=64 run 0 "$tree/bin/shakedown" report --results=stored
+cp out narrow
+run 0 "$tree/bin/shakedown" report --results=stored --width=64
+expect "tables are as wide as the terminal" eval 'cmp -s out narrow && ! cmp -s out <("$tree/bin/shakedown" report --results=stored)'
 run 2 "$tree/bin/shakedown" report --results nosuch --verdict spaced.json
 expect "  and such an old report is replaced as well" grep -q '"verdict": "incomplete"' spaced.json
 run 2 "${accept[@]}" --nosuch

@@ -567,7 +567,7 @@ TEST_F(AcceptanceTest, ColoursByFlagAndEnvironmentOnly) {
                                 " --results=" + path("bad.json") + " " + flags;
     return run(command).output.find('\033') != std::string::npos;
   };
-  EXPECT_FALSE(coloured("", ""));
+  EXPECT_FALSE(coloured("", "")) << "in a pipe";
   EXPECT_TRUE(coloured("", "--color"));
   EXPECT_TRUE(coloured("CLICOLOR_FORCE=1", ""));
   EXPECT_FALSE(coloured("CLICOLOR_FORCE=1 NO_COLOR=1", ""));
