@@ -13,8 +13,10 @@
 #include <system_error>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
+#include "base/shown_path.hpp"
 #include "launch/secrets.hpp"
 
 namespace shakedown {
@@ -122,6 +124,16 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
+/// Returns the text of a file of this folder. Another user who owns the folder may have put a link in place of the file,
+/// or of a folder above it, since the files were listed. Errors: InputError.
+std::string text_of(const fs::path& file) {
+  const Descriptor opened(open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!opened.is_open()) refuse_to_read(file, std::error_code(errno, std::generic_category()));
+  const fs::path held = "/proc/self/fd/" + std::to_string(opened.get());
+  if (shown(held) != file) throw InputError(file.string() + ": has changed while it was archived; repeat the command");
+  return read_file(held);
+}
+
 }  // namespace
 
 void write_tarball(const fs::path& folder, const fs::path& out) {
@@ -134,7 +146,7 @@ void write_tarball(const fs::path& folder, const fs::path& out) {
     const auto name = fs::relative(file, root).string();
     if (fs::path(name).filename() == "lock") continue;
     const bool is_json = file.extension() == ".json" || file.extension() == ".jsonl";
-    const auto text = is_json ? json_without_secrets(read_file(file)) : without_secrets(read_file(file));
+    const auto text = is_json ? json_without_secrets(text_of(file)) : without_secrets(text_of(file));
     sums += sha256(text) + "  " + name + "\n";
     std::error_code error;
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(file, error);

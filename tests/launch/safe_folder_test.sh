@@ -56,6 +56,18 @@ mkdir hard && ln secret/lock hard/lock
 run not0 "${accept[@]}" --folder=hard
 expect "  and what links lead to stays" eval '[[ $(cat secret/*) == "$before" ]]'
 
+# Root archives the folder of another user, who puts a link to a file of root in place of a result again and again. The other
+# files keep the archive busy between listing and reading.
+other mkdir work/results/theirs && other touch work/results/theirs/lock && chmod 644 secret/log && chmod 711 secret
+for ((i = 0; i < 400; i++)); do head -c 30000 /dev/zero | tr '\0' '1'; echo; done | (cd work/results/theirs && other split -l 1 -a 3 - a)
+other bash -c 'cd work/results/theirs && while [[ ! -e stop ]]; do echo "{}" >new; mv new z.json; ln -sf "$1" new; mv -T new z.json; done' \
+  bash "$scratch/secret/log" & attacker=$!
+for ((i = 0; i < 12; i++)); do
+  timeout 60 "$build/bin/shakedown" archive --results=work/results/theirs --out="tar$i" >>out 2>>err
+done
+touch work/results/theirs/stop && wait $attacker
+expect "an archive of another user's folder has no file of root" eval '! grep -l "of root" tar* && ls tar* >/dev/null'
+
 # A folder shared by a group of operators.
 mkdir -m 2775 shared && chgrp 65534 shared
 run 0 setpriv --reuid=65533 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared
