@@ -107,7 +107,7 @@ const std::string steps = "bench_train_step bench_lora_step";
 const std::string readers = "report nodes acceptance_test", judging = measuring + " " + readers;
 const std::string comparing = judging + " regress";
 const std::string baselines = "baseline_create baseline_merge baseline_show";
-const std::string all_judges = comparing + " archive stored " + baselines;
+const std::string all_judges = comparing + " archive compare demo stored " + baselines;
 
 /// A row without takers is the title of a group.
 const FlagTable rows{
@@ -154,7 +154,8 @@ const FlagTable rows{
     {"what is judged, and by what"},
     {"--results", "=F[,F...]", readers + " regress archive baseline_create",
      "result files or their folders; the latest run in a folder of runs", list},
-    {"--families", "=A,B", readers + " regress", "judge these only; at best PARTIAL, or FIT for preflight", list},
+    {"--families", "=A,B", readers + " regress compare", "judge these only; at best PARTIAL, or FIT for preflight",
+     list},
     {"--thresholds", "=F", all_judges,
      "a profile as h200-sxm, its file, or a folder (SHAKEDOWN_THRESHOLDS, else ours)"},
     {"--site", "=FILE", judging, "description of this cluster: fabric, topology, roster, own limits"},
@@ -167,13 +168,15 @@ const FlagTable rows{
     {"--scaling", "=DIR[,DIR...]", readers, "the same with other numbers of ranks or nodes", list},
     {"--run-id", "=ID", readers, "the run that all files must be of; @FILE reads it there"},
     {"--mixed-runs", "", readers, "permit files of different runs"},
-    {"--allow-faults", "", comparing, "permit results with an injected fault, to test the tests"},
-    {"--min-effect", "=X", "regress", "the least change to report, relative (0.01)", effect},
+    {"--allow-faults", "", comparing + " compare", "permit results with an injected fault, to test the tests"},
+    {"--min-effect", "=X", "regress compare", "the least change to report, relative (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR, and add this one if nothing is worse"},
     {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL, if all that was asked for is good"},
     {"--skip-unmeasured", "", "acceptance_test", "exit with 77 then, which CTest takes for a skipped test"},
     {"what is shown and written"},
     {"--out", "=DIR", baselines, "write DIR/<profile>/<N>ranks/baseline.json"},
+    {"--out", "=DIR", "demo", "folder of results, verdict and page (shakedown-demo)"},
+    {"--fault", "=slow-hbm|slow-gpu|slow-link|none", "demo", "what is wrong with one of the GPUs (slow-hbm)", one_of},
     {"--out", "=FILE", "archive", "name of the tar (shakedown-RUN.tar here)"},
     {"--floors", "=F.yaml", baselines, "propose a profile named F from the observed values"},
     {"--quantile", "=X", baselines, "with --floors: this quantile of the values (0.01)", lower_half},

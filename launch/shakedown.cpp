@@ -28,6 +28,7 @@
 #include "base/timed_call.hpp"
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
+#include "launch/demo.hpp"
 #include "launch/job.hpp"
 #include "launch/options.hpp"
 #include "launch/soak.hpp"
@@ -35,6 +36,7 @@
 #include "launch/tarball.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
+#include "report/compare.hpp"
 #include "report/culprits.hpp"
 #include "report/judge_apart.hpp"
 #include "report/markdown.hpp"
@@ -147,6 +149,7 @@ struct Verb {
   std::string help;
   enum { words, flags, arguments } reads;  // its words itself; flags of the table; Arguments
   int (*run)(const Call&);
+  std::ptrdiff_t operands = 0;  // words before and between its flags
 
   std::string taker() const {
     std::string taker = name;
@@ -178,6 +181,10 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return baseline("merge", call.arguments); }},
       {"baseline show", "--baseline=F [flags]", "print a baseline", Verb::arguments,
        [](const Call& call) { return baseline("show", call.arguments); }},
+      {"compare", "A B [flags]", "print two runs, or archives of runs, side by side", Verb::arguments,
+       [](const Call& call) { return compare(call.arguments); }, 2},
+      {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
+       Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
       {"inventory", "[summary|gpu|nvlink|ib|cpu|software|all] [--json]", "say what this host is made of", Verb::words,
        [](const Call& call) { return inventory(call.words); }},
       {"discover", "", "say who this host is, in one line of JSON", Verb::words,
@@ -267,7 +274,14 @@ int run(const Words& words, const ReasonChannel& channel) {
   }
   if (verb == nullptr) refuse_verb(words);
   Call call{{words.begin() + verb->size(), words.end()}, {}, channel};
-  if (verb->reads == Verb::arguments) call.arguments = parse_arguments(verb->taker(), call.words, shipped_profiles());
+  if (verb->reads == Verb::arguments) {
+    Words operands, flags;
+    for (const auto& word : call.words) {
+      (word.starts_with("--") || std::ssize(operands) == verb->operands ? flags : operands).push_back(word);
+    }
+    call.arguments = parse_arguments(verb->taker(), flags, shipped_profiles());
+    call.arguments.operands.assign(operands.begin(), operands.end());
+  }
   return verb->run(call);
 }
 

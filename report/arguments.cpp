@@ -67,7 +67,7 @@ const FlagTable& all_flags() {
     auto all = flag_table();
     all.push_back({"output files"});
     for (const Output& output : outputs()) {
-      all.push_back({output.flag, "=F", "accept report nodes acceptance_test stored", output.help});
+      all.push_back({output.flag, "=F", "accept report nodes acceptance_test demo stored", output.help});
     }
     for (const RegressionOutput& output : regression_outputs()) {
       all.push_back({output.flag, "=F", "regress", output.help});
@@ -86,7 +86,7 @@ Arguments arguments_of(const GivenFlags& given, const std::vector<std::string>& 
   given("--baseline", a.baseline)("--tolerance", a.tolerance)("--min-effect", a.regression.min_effect);
   given("--allow-different", a.regression.allow_different)("--store", a.store)("--out", a.out)("--floors", a.floors);
   given("--quantile", a.floor_options.quantile)("--margin", a.floor_options.margin)("--site", a.site);
-  given("--color", a.color)("--width", a.width)("--all", a.all)("--explain", a.explain);
+  given("--color", a.color)("--width", a.width)("--all", a.all)("--explain", a.explain)("--fault", a.fault);
   given("--nodes", a.nodes)("--scontrol", a.scontrol)("--kubectl", a.kubectl)("--run-id", a.judge.run_id);
   given("--mixed-runs", a.judge.mixed_runs)("--allow-faults", a.judge.allow_faults)("--partial-ok", a.partial_ok);
   given("--skip-unmeasured", a.skip_unmeasured)("--help", a.help)("--version", a.version);

@@ -28,6 +28,8 @@ struct Arguments {
   std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks or nodes
   std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
+  std::string fault = "slow-hbm";                    // of demo
+  std::vector<std::filesystem::path> operands;       // words that are no flags: the runs of compare
   std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
   std::optional<std::filesystem::path> store;        // of regress: a folder of baselines that grow
   FloorOptions floor_options;

@@ -10,6 +10,7 @@ install(TARGETS ${programs} RUNTIME DESTINATION bin)
 install(DIRECTORY DESTINATION lib)
 file(GLOB profiles CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/thresholds/*.yaml)
 install(FILES ${profiles} DESTINATION share/shakedown/thresholds)
+install(FILES ${PROJECT_SOURCE_DIR}/thresholds/rehearsal/noise/calm.yaml DESTINATION share/shakedown/thresholds/rehearsal/noise)
 install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
 

@@ -24,6 +24,8 @@ for program in {"$build",moved}/*/bench_all; do
 done
 run 0 env -i moved/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
 expect "it judges by its own profiles" prints '^VERDICT: PASS .*profile h200-sxm'
+run 1 env -i moved/bin/shakedown demo --out=demo
+expect "it shows a demo" prints "^VERDICT: FAIL .*profile h200-sxm"
 run 0 env -i moved/bin/shakedown inventory
 expect "it says what this machine is made of" prints '^  CPU '
 mkdir work

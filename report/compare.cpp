@@ -1,0 +1,85 @@
+#include "report/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that is removed at the end.
+struct TemporaryFolder {
+  fs::path path;
+
+  TemporaryFolder() {
+    std::string pattern = fs::temp_directory_path() / "shakedown-compare-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) throw CannotWrite(pattern + ": cannot be made; set TMPDIR");
+    path = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+/// Returns the results of a run; those of an archive are unpacked into `folder`.
+fs::path results_of(const fs::path& run, const fs::path& folder) {
+  if (run.extension() != ".tar") return run;
+  const auto tar = output_of({"tar", "-xf", run.string(), "-C", folder.string()}, std::chrono::minutes(5));
+  const auto names = names_in(folder).value_or(std::vector<std::string>{});
+  if (!tar.started || tar.code != 0 || names.size() != 1) {
+    throw InputError(run.string() + ": is no archive of a run: " + one_line(tar.text));
+  }
+  return folder / names.front();
+}
+
+std::string name_of(const fs::path& run) { return (run.has_filename() ? run : run.parent_path()).filename(); }
+
+/// "same", "worse", "no sure difference", ...: whether the difference is more than launches differ by.
+Table::Cell judgement(const Change& change) {
+  if (change.trend == Trend::worse) return {"B is worse", Table::Tone::bad};
+  if (change.trend == Trend::better) return {"B is better", Table::Tone::good};
+  if (change.trend == Trend::missing) return {"only in A"};
+  if (change.trend == Trend::added) return {"only in B"};
+  return {change.trend == Trend::same ? "same" : "not sure"};
+}
+
+}  // namespace
+
+int compare(const Arguments& arguments) {
+  if (arguments.operands.size() != 2) throw InputError("compare needs two runs: shakedown compare A B; see --help");
+  const auto &a = arguments.operands.front(), &b = arguments.operands.back();
+  const TemporaryFolder folder_of_a, folder_of_b;
+  const Measured now(read_results(std::vector{results_of(b, folder_of_b.path)}));
+  refuse_faults(now.files, arguments.judge.allow_faults);
+  const Baseline before = read_baseline({results_of(a, folder_of_a.path)}, arguments.judge.allow_faults);
+  auto options = arguments.regression;
+  options.allow_different = true;
+  const Regression regression = judge_regression(now, before, options);
+  Table table({{"figure"}, {"A: " + name_of(a)}, {"B: " + name_of(b)}, {"difference"}, {"95 % interval"}, {""}});
+  for (const Change& change : regression.changes) {
+    const auto percent = [](const std::optional<double>& x) {
+      return x ? fmt::format("{:+.1f} %", *x) : std::string("-");
+    };
+    table.add({{joined_words(change.key, change.metric)},
+               {value_text(change.before, change.metric)},
+               {value_text(change.after, change.metric)},
+               {percent(change.percent)},
+               {change.low && change.high ? percent(change.low) + " to " + percent(change.high) : "-"},
+               judgement(change)});
+  }
+  std::fputs(table.text(style_of(arguments).table()).c_str(), stdout);
+  for (const auto& note : regression.notes) std::printf("note: %s\n", printable(note).c_str());
+  return 0;
+}
+
+}  // namespace shakedown
