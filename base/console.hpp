@@ -1,4 +1,4 @@
-// What a reader sees the output on: a terminal, or a file, a pipe or a log.
+// Properties of the terminal, file or pipe that output goes to.
 #pragma once
 
 #include <cstddef>

@@ -56,8 +56,9 @@ void check_value(const Flag& flag, const std::optional<std::string>& value) {
 }  // namespace
 
 bool Flag::is_taken_by(const std::string& taker) const {
-  const auto all = split(takers, ' ');
-  const auto has = [&](const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); };
+  const auto has = [all = " " + takers + " "](const std::string& name) {
+    return all.find(" " + name + " ") != all.npos;
+  };
   return has(taker) || (taker.starts_with("bench_") && has("bench"));
 }
 

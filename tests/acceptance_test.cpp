@@ -121,7 +121,7 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
     give_reason();
     return code;
   }
-  // GoogleTest would test whether stdout is a terminal.
+  // One rule for all programs (base/console.hpp) instead of GoogleTest's own.
   TerminalStyle style = style_of(arguments);
   if (GTEST_FLAG_GET(color) != "auto") style.color = arguments.color.value_or(GTEST_FLAG_GET(color) == "yes");
   GTEST_FLAG_SET(color, style.color ? "yes" : "no");

@@ -1,4 +1,4 @@
-// What output knows of the terminal that it goes to.
+// Width and colour of output on a terminal and in a pipe.
 #include "base/console.hpp"
 
 #include <gtest/gtest.h>

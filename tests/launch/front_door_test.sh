@@ -119,42 +119,6 @@ cp "$stored/preflight.json" stored/
 rm -f stays "$tree/bin/bench_all"
 
 # --- no verdict -------------------------------------------------------------------------------------------------------------
-run 2 "$tree/bin/shakedown" roll
-expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'
-for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat --out=x|unknown action .creat. .did you mean create\?." \
-  "accept --familes=gemm|unknown flag .--familes=gemm.; see --help .did you mean --families\?." \
-  "report --result=x|did you mean --results\?" "accept --tolerance=-1|--tolerance: '-1' is not from 0" \
-  "report --width=1 --results=x|--width: '1' is not a number from 40" "accept --family=gemm|--family is now called --families" \
-  "nodes --scontrol --kubectl --results=x|--scontrol and --kubectl: give one" "repotr|unknown verb .repotr. .did you mean report\?." \
-  "accept --families=gem|.gem. is none of .*.did you mean gemm\?." "report --results=stored --families=hbn|--families: .hbn. is no family .did you mean hbm\?." \
-  "report --results=stored --thresholds=h200-smx|--thresholds: h200-smx: no such file .did you mean h200-sxm\?." \
-  "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. is not a number from 40" \
-  "measure --for=8m|--for: measure would ignore it; it is of accept" "baseline --out=x|unknown action" \
-  "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. is not above 0"; do
-  # shellcheck disable=SC2086  # words
-  run 2 "$tree/bin/shakedown" ${typo%%|*}
-  expect "wrong usage is refused in one line: ${typo%%|*}" eval '[[ $(wc -l <err) == 1 ]] && says "^error: .*${typo##*|}"'
-done
-for asked in help -h --help "help|VERB .flags.$" "accept -h|accept .flags.$" "help accept|accept .flags.$" "nodes --results=x --help|nodes " "launch -h|launch PROGRAM" "baseline -h|baseline merge "; do
-  # shellcheck disable=SC2086  # words
-  run 0 "$tree/bin/shakedown" ${asked%|*}
-  expect "help by ${asked%|*}" eval '[[ $asked != *"|"* ]] && prints "^usage: shakedown VERB .flags.$" || prints "^usage: shakedown ${asked#*|}"'
-done
-run 0 "$tree/bin/shakedown" nodes -h
-expect "the help of a verb has its flags alone, in groups" eval 'prints "^what is shown and written:$" && prints "^  --scontrol  *print commands for Slurm" && ! prints "--tier|--explain"'
-for asked in version -V --version "report -V" "accept --version"; do
-  # shellcheck disable=SC2086  # words
-  run 0 "$tree/bin/shakedown" $asked
-  expect "the version by $asked" prints '^shakedown [0-9.]+'
-done
-run 0 "$tree/bin/shakedown" report --results stored --thresholds h200-sxm --verdict spaced.json
-expect "a value may be the next word, and a profile is found by its name" eval 'prints "^VERDICT: PASS .*profile h200-sxm" && grep -q "\"verdict\": \"pass\"" spaced.json'
-COLUMNS=64 run 0 "$tree/bin/shakedown" report --results=stored
-cp out narrow
-run 0 "$tree/bin/shakedown" report --results=stored --width=64
-expect "tables are as wide as the terminal" eval 'cmp -s out narrow && ! cmp -s out <("$tree/bin/shakedown" report --results=stored)'
-run 2 "$tree/bin/shakedown" report --results nosuch --verdict spaced.json
-expect "  and such an old report is replaced as well" grep -q '"verdict": "incomplete"' spaced.json
 run 2 "${accept[@]}" --nosuch
 expect "an unknown flag is refused" eval 'says "^error: unknown flag" && ! prints VERDICT'
 run 2 "${accept[@]}" --dcgm=4
