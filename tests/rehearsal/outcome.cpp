@@ -3,12 +3,53 @@
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/site.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <set>
 
 namespace shakedown::rehearsal {
 
 namespace {
+
+bool has(const Diagnosis& diagnosis, Cause cause) {
+  return std::find(diagnosis.causes.begin(), diagnosis.causes.end(), cause) != diagnosis.causes.end();
+}
+
+/// Finds whole words: "leaf1" is not in "leaf12".
+bool says(const Diagnosis& diagnosis, const std::string& words) {
+  const auto at = diagnosis.detail.find(words);
+  const auto end = at + words.size();
+  return at != std::string::npos && (end >= diagnosis.detail.size() || std::isdigit(diagnosis.detail[end]) == 0);
+}
+
+/// Decides for faults that are not of one host or GPU.
+std::optional<bool> is_of_many(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
+  const Machine& machine = fleet.machine();
+  const auto host = [&](int index) { return machine.hosts[static_cast<std::size_t>(index)]; };
+  const bool on_rail = says(diagnosis, fmt::format("rail {}", fault.local));
+  const bool says_leaf = !machine.shape.leaves_are_known || says(diagnosis, host(fault.host).leaf);
+  const auto are_ends = [&] {
+    std::set<std::string> hosts;
+    for (const auto& place : diagnosis.places) hosts.insert(place.host);
+    return hosts == std::set{host(fault.host).name, host(fault.other).name};
+  };
+  switch (fault.what) {
+    case Weakness::all: return has(diagnosis, Cause::configuration) && diagnosis.places.empty();
+    case Weakness::rail: return has(diagnosis, Cause::configuration) && on_rail;
+    case Weakness::rail_leaf: return has(diagnosis, Cause::slow_leaf) && on_rail && says_leaf;
+    case Weakness::uplink: return has(diagnosis, Cause::slow_uplink) && on_rail && says_leaf;
+    case Weakness::path: {
+      const bool is_path = has(diagnosis, Cause::slow_path) || machine.uplinks.size() == 2;
+      return is_path && on_rail && says_leaf && says(diagnosis, host(fault.other).leaf);
+    }
+    case Weakness::sum:
+    case Weakness::dead_pair: return has(diagnosis, Cause::slow_path) && are_ends();
+    default: return std::nullopt;
+  }
+}
 
 /// A switch is named by its leaf; a host or one of its NICs by the host; a GPU by its rank.
 bool is_planted(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis, const Culprit& place) {
@@ -26,9 +67,23 @@ bool is_planted(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnos
   return place.rank == fault.host * machine.shape.gpus + fault.local;
 }
 
+}  // namespace
+
 bool names(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
+  if (const auto found = is_of_many(fleet, fault, diagnosis)) return *found;
   return std::any_of(diagnosis.places.begin(), diagnosis.places.end(),
                      [&](const Culprit& place) { return is_planted(fleet, fault, diagnosis, place); });
+}
+
+namespace {
+
+/// True if a finding names the GPU: a fact or a counted error is no suspect.
+bool is_found(const Fleet& fleet, const Fault& fault, const Verdict& verdict) {
+  if (fault.what != Weakness::xid && fault.what != Weakness::power) return false;
+  const int rank = fault.host * fleet.machine().shape.gpus + fault.local;
+  return std::any_of(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& finding) {
+    return finding.counts() && !finding.good() && finding.offenders.size() == 1 && finding.offenders[0].rank == rank;
+  });
 }
 
 /// True if a place is on the host of the fault, whatever part of it.
@@ -71,9 +126,10 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
   };
   const auto all_named = [&](bool failing) {
     return !faults.empty() && std::all_of(faults.begin(), faults.end(), [&](const Fault& fault) {
-      return std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [&](const Diagnosis& diagnosis) {
+      const auto is_named = [&](const Diagnosis& diagnosis) {
         return (diagnosis.fails || !failing) && names(fleet, fault, diagnosis);
-      });
+      };
+      return std::any_of(verdict.culprits.begin(), verdict.culprits.end(), is_named) || is_found(fleet, fault, verdict);
     });
   };
   outcome.named = all_named(true);
@@ -83,7 +139,9 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
     });
   });
   outcome.hinted = all_named(false);
-  bool is_first = true;
+  const auto fails = [](const Diagnosis& diagnosis) { return diagnosis.fails; };
+  bool is_first = std::any_of(verdict.culprits.begin(), verdict.culprits.end(), fails);
+  outcome.first = !is_first && outcome.named;
   for (const Diagnosis& diagnosis : verdict.culprits) {
     if (!diagnosis.fails) continue;
     const bool planted = names_any(diagnosis);

@@ -20,6 +20,9 @@ struct Outcome {
 /// The judgement as `shakedown report` makes it, with a site file that tells racks and leaves.
 Verdict judge_fleet(const Fleet&, const std::vector<Profile>&);
 
+/// Returns whether the diagnosis is of the planted part.
+bool names(const Fleet&, const Fault&, const Diagnosis&);
+
 Outcome outcome_of(const Fleet&, const Verdict&);
 
 /// What `k` of `n` says at most, with 95 % (Clopper and Pearson, 1934; one side): the rule of three where k is 0.

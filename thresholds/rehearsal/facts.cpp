@@ -89,10 +89,8 @@ void fill_gpu(Row& row, const Machine& machine) {
         {"pcie_gen", 5},
         {"pcie_gen_max", 5},
         {"pcie_replays", 0},
-        {"pcie_width", 16},
         {"pcie_width_max", 16},
         {"persistence", 1},
-        {"power_limit_w", 700},
         {"power_w", 122},
         {"processes", 0},
         {"remap_failed", 0},
@@ -108,6 +106,8 @@ void fill_gpu(Row& row, const Machine& machine) {
     const Gpu& gpu = machine.gpu(rank);
     row.by_rank["temperature_c"].emplace_back(std::round(36 + gpu.degrees_c / 2));
     row.by_rank["memory_temperature_c"].emplace_back(std::round(37 + gpu.degrees_c / 2));
+    row.by_rank["pcie_width"].emplace_back(gpu.pcie_lanes);
+    row.by_rank["power_limit_w"].emplace_back(gpu.power_limit_w);
     row.by_rank["numa"].emplace_back(rank % shape.gpus < 4 ? 0 : 1);
     row.text_by_rank["pci"].emplace_back(gpu.pci);
     row.text_by_rank["serial"].emplace_back(gpu.serial);

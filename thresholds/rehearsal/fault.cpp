@@ -13,14 +13,20 @@ namespace {
 
 constexpr double one_of_18_links = 1.0 / 18;
 
+bool has_no_part(Weakness what) {
+  return what == Weakness::lane || what == Weakness::data || what == Weakness::xid || what >= Weakness::dead_host;
+}
+
 Fault parse_fault(std::string_view text) {
-  const auto colon = text.find(':');
-  const auto what = named<Weakness>(text.substr(0, colon));
+  const bool is_of_rows = text.find('/') != std::string_view::npos;
+  const auto colon = text.rfind(':');
+  const auto what = is_of_rows ? std::optional(Weakness::rows) : named<Weakness>(text.substr(0, colon));
   if (!what) {
     throw InputError(fmt::format("fault \"{}\": is unknown; take one of {}", text, joined(words(Weakness{}))));
   }
   Fault fault{*what, *what == Weakness::lane ? one_of_18_links : 0};
-  if (colon == std::string_view::npos && *what == Weakness::lane) return fault;
+  if (is_of_rows) fault.rows = text.substr(0, colon);
+  if (colon == std::string_view::npos && has_no_part(*what)) return fault;
   const auto number = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), fault.part);
   if (error != std::errc() || end != number.data() + number.size() || !(fault.part > 0 && fault.part < 1)) {
@@ -32,9 +38,7 @@ Fault parse_fault(std::string_view text) {
 
 }  // namespace
 
-bool Fault::is_of_gpu() const {
-  return what != Weakness::nics && what != Weakness::leaf && what != Weakness::host && what != Weakness::processor;
-}
+bool Fault::is_of_gpu() const { return what <= Weakness::nic; }
 
 std::vector<Fault> parse_faults(std::string_view text) {
   std::vector<Fault> faults;

@@ -140,7 +140,7 @@ void add_pairs(Row& row, const Planned& planned, const Times& times) {
     if (rate) known.push_back(*rate);
   }
   row.real_time = pair_seconds;  // of the round: set-up and at most a second of samples
-  row.metrics["busbw_gb_per_s"] = median(known);
+  if (!known.empty()) row.metrics["busbw_gb_per_s"] = median(known);
   row.by_rank["busbw_gb_per_s"] = std::move(rates);
   row.by_rank["partner"] = times.partner;
 }
@@ -200,16 +200,21 @@ void add_telemetry(Row& row, const Machine& machine, const Planned& planned, con
   if (planned.mhz == 0) return;
   const bool limited =
       planned.form == Form::products || planned.form == Form::step || planned.form == Form::memory_test;
+  Column power_cap(ranks), heat(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (!times.mhz[rank]) continue;
-    const double power = planned.bursts ? 600 : planned.watts;
-    degrees[rank] = std::round(31 + power / 24 + machine.gpu(static_cast<int>(rank)).degrees_c + shown.uniform());
-    if (!planned.bursts) watts[rank] = std::min(700.0, power * (1 + 0.01 * shown.normal()));
-    throttled[rank] = limited && *times.mhz[rank] < highest_mhz - 10 ? 1 : 0;
+    const Gpu& gpu = machine.gpu(static_cast<int>(rank));
+    const bool held = gpu.most_mhz < highest_mhz && *times.mhz[rank] >= gpu.most_mhz;
+    const double power = (planned.bursts ? 600 : planned.watts) * (held ? *times.mhz[rank] / planned.mhz : 1);
+    degrees[rank] = std::round(31 + power / 24 + gpu.degrees_c + shown.uniform());
+    if (!planned.bursts) watts[rank] = std::min(gpu.power_limit_w, power * (1 + 0.01 * shown.normal()));
+    power_cap[rank] = limited && !held && *times.mhz[rank] < highest_mhz - 10 ? 1 : 0;
+    heat[rank] = held && gpu.hot ? 1 : 0;
+    throttled[rank] = std::max(*power_cap[rank], *heat[rank]);
   }
-  if (limited &&
-      std::any_of(throttled.begin(), throttled.end(), [](const auto& part) { return part.value_or(0) > 0; })) {
-    row.throttle["sw_power_cap"] = throttled;
+  for (const auto& [reason, column] : {std::pair{"sw_power_cap", &power_cap}, {"hw_thermal", &heat}}) {
+    const auto is_some = [](const auto& part) { return part.value_or(0) > 0; };
+    if (std::any_of(column->begin(), column->end(), is_some)) row.throttle[reason] = *column;
   }
   const std::pair<const char*, const Column*> columns[] = {
       {"sm_mhz", &times.mhz}, {"power_w", &watts}, {"temperature_c", &degrees}, {"throttled", &throttled}};
@@ -232,6 +237,8 @@ double samples_of(const Planned& planned, double seconds) {
 
 }  // namespace
 
+double operations(double seconds) { return seconds > 1e-3 ? 1 : std::ceil(1e-3 / seconds); }
+
 Row waived_row(const Machine& machine, const Planned& planned) {
   Row row;
   row.key = Key(planned.key);
@@ -245,7 +252,7 @@ Row figures(const Machine& machine, const Planned& planned, const Times& times, 
   Row row;
   row.key = Key(planned.key);
   const std::size_t worst = slowest(times.seconds);
-  const double seconds = *times.seconds[worst];
+  const double seconds = times.seconds[worst].value_or(0);  // no answer
   // Google Benchmark reports the mean of the samples, which is sensitive to a few slow ones.
   row.real_time = seconds * (1 + 0.1 * planned.cv * shown.uniform());
   const Work work(machine, planned);
@@ -255,11 +262,12 @@ Row figures(const Machine& machine, const Planned& planned, const Times& times, 
     return row;
   }
   const double samples = samples_of(planned, seconds);
-  row.iterations = samples * (seconds > 1e-3 ? 1 : std::ceil(1e-3 / seconds));
+  row.iterations = samples * operations(seconds);
   row.metrics["samples"] = samples;
   row.metrics["cv"] = planned.cv * std::exp(0.2 * shown.normal());
   for (std::size_t rank = 0; rank < times.seconds.size(); ++rank) {
-    row.by_rank["arrival_us"].emplace_back(rank == 0 ? 0 : 0.4 * shown.uniform());
+    row.by_rank["arrival_us"].emplace_back((rank == 0 ? 0 : 0.4 * shown.uniform()) +
+                                           1e6 * machine.gpu(static_cast<int>(rank)).late);
   }
   switch (planned.form) {
     case Form::products: add_products(row, work, times, worst); break;

@@ -21,6 +21,9 @@ struct Times {
 /// Returns a row whose values are all consistent with these times. `shown` is for values that no rule uses.
 Row figures(const Machine&, const Planned&, const Times&, Random& shown);
 
+/// Returns the number of operations of a sample.
+double operations(double seconds);
+
 Row waived_row(const Machine&, const Planned&);
 
 }  // namespace shakedown::rehearsal

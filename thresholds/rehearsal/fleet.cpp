@@ -37,6 +37,8 @@ constexpr double exposed_seconds = 0.0012, launch_seconds = 3.3e-6;
 constexpr double free_mhz = 1960;
 /// The first number of measurements after the run.
 constexpr int first_of_retests = 1000;
+/// The product that shows wrong data and counted errors.
+constexpr std::string_view product_with_errors = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 
 double lognormal(Random& random, double deviation, int tail) {
   return deviation > 0 ? std::exp(deviation * random.tailed(tail)) : 1;
@@ -48,14 +50,15 @@ struct Fleet::Drawn : Times {};
 
 Fleet::Fleet(Order order)
     : order_(std::move(order)),
+      noise_seed_(order_.launch == 0 ? order_.seed : mixed(order_.seed, order_.launch)),
       machine_(make_machine(order_.shape, order_.noise, order_.faults, order_.seed)),
       plan_(quick_plan(order_.shape)) {}
 
 /// Returns the clock of a GPU in that row. `when` is 0 for the first row of the run and 1 for the last.
 double Fleet::clock(const Planned& row, int rank, double when) const {
-  if (row.mhz >= free_mhz) return row.mhz;
   const Noise& noise = order_.noise;
   const Gpu& gpu = machine_.gpu(rank);
+  if (row.mhz >= free_mhz) return std::min(row.mhz, gpu.most_mhz);
   double factor = gpu[Kind::clock] * (1 - noise.falling * when);
   for (std::size_t i = 0; i < gpu.walk_speed.size(); ++i) {
     factor *= 1 + noise.wander * std::sin(2 * std::numbers::pi * (gpu.walk_speed[i] * when + gpu.walk_phase[i]));
@@ -67,22 +70,23 @@ double Fleet::clock(const Planned& row, int rank, double when) const {
 double Fleet::rate(const Planned& row, int rank) const {
   const Gpu& gpu = machine_.gpu(rank);
   const int gpus = machine_.shape.gpus, local = rank % gpus;
+  double own = 1;
+  for (const auto& [rows, left] : gpu.rows) own *= row.key.starts_with(rows) ? left : 1;
   switch (row.form) {
     case Form::products:
-      return gpu[Kind::gemm] * (row.key.find("f64") != std::string::npos ? gpu.f64 : 1) *
-             (row.key.find("sustained") != std::string::npos ? gpu.sustained : 1);
+      return own * gpu[Kind::gemm] * (row.key.find("sustained") != std::string::npos ? gpu.sustained : 1);
     case Form::copies: {
       const int source = row.source ? *row.source : ((local - row.shift.value_or(0)) % gpus + gpus) % gpus;
       const Gpu& from = machine_.host(rank).gpus[static_cast<std::size_t>(source)];
       // A copy also depends on the memory of both GPUs, which has a large reserve.
       const double memory = memory_gb_per_s / port_gb_per_s * std::min(gpu[Kind::hbm], from[Kind::hbm]);
-      const double path = std::min({from.out, gpu.in, memory}) * gpu[Kind::copy];
-      return path * (row.key.find("op:read/engine:ce") != std::string::npos ? gpu.copy : 1);
+      const double next = (source + 1) % gpus == local ? from.to_next : 1;
+      return own * next * std::min({from.out, gpu.in, memory}) * gpu[Kind::copy];
     }
     case Form::quanta:
     case Form::launches: return machine_.host(rank).processor;
-    case Form::pcie: return gpu[Kind::pcie] * (row.alone ? 1 : machine_.host(rank).shared_pcie);
-    default: return gpu[row.kind];
+    case Form::pcie: return own * gpu[Kind::pcie] * (row.alone ? 1 : machine_.host(rank).shared_pcie);
+    default: return own * gpu[row.kind];
   }
 }
 
@@ -90,7 +94,7 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   const Noise& noise = order_.noise;
   const Spread& spread = noise[row.kind];
   const auto name = hash(row.key);
-  Random launch(mixed(mixed(order_.seed, name), hash("launch")));
+  Random launch(mixed(mixed(noise_seed_, name), hash("launch")));
   double common = 1 / lognormal(launch, spread.launch, 0);
   const double clocks = lognormal(launch, noise[Kind::clock].launch, 0);
   // Another algorithm takes fewer clocks and more power per clock.
@@ -99,7 +103,7 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
     if (row.alone && rank % machine_.shape.gpus != *row.alone) continue;
     Random random(
-        mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
+        mixed(mixed(noise_seed_, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
     double seconds = row.seconds * common / (rate(row, rank) * lognormal(random, spread.row, noise.row_tail));
     if (random.uniform() < noise.stall_odds) {
       seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
@@ -108,8 +112,8 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
     if (row.mhz > 0) {
       double mhz = clock(row, rank, when);
       if (row.mhz < free_mhz)
-        mhz =
-            std::min(highest_mhz, mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
+        mhz = std::min(machine_.gpu(rank).most_mhz,
+                       mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
       // Memory, ports and PCIe do not depend on the SM clock.
       if (row.form == Form::products)
         seconds = std::max(seconds * row.mhz / mhz / algorithm, row.least_clocks / (mhz * 1e6));
@@ -127,7 +131,7 @@ double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) 
   for (int rank = first_host * gpus; rank < (first_host + hosts) * gpus; ++rank) {
     const Gpu& gpu = machine_.gpu(rank);
     const Host& host = machine_.host(rank);
-    port = std::min({port, gpu.out, gpu.in});
+    port = std::min({port, gpu.out, gpu.in, gpu.to_next});
     processor = std::min(processor, host.processor);
     if (hosts == 1) continue;
     nic = std::min(nic, host.nics[static_cast<std::size_t>(rank % gpus)]);
@@ -158,19 +162,22 @@ void Fleet::draw_collective(const Planned& row, int number, Drawn& drawn) const 
   const Spread& spread = noise[row.kind];
   const auto name = hash(row.key);
   const int groups = row.in_host ? machine_.shape.hosts : 1, hosts = machine_.shape.hosts / groups;
-  Random launch(mixed(mixed(order_.seed, name), hash("launch")));
+  Random launch(mixed(mixed(noise_seed_, name), hash("launch")));
   const double common = lognormal(launch, spread.launch, 0);
   for (int group = 0; group < groups; ++group) {
     Random random(
-        mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(group) << 20 | static_cast<unsigned>(number + 1)));
+        mixed(mixed(noise_seed_, name), static_cast<std::uint64_t>(group) << 20 | static_cast<unsigned>(number + 1)));
     double seconds =
         collective_seconds(row, group * hosts, hosts) * common * lognormal(random, spread.row, noise.row_tail);
     if (random.uniform() < noise.stall_odds) {
       seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
     }
     const int ranks = machine_.shape.gpus * hosts;
+    double late = 0;
+    for (int rank = group * ranks; rank < (group + 1) * ranks; ++rank) late = std::max(late, machine_.gpu(rank).late);
     for (int rank = group * ranks; rank < (group + 1) * ranks; ++rank) {
-      drawn.seconds[static_cast<std::size_t>(rank)] = seconds * (1 - 0.0008 * random.uniform());
+      const double waits = (late - machine_.gpu(rank).late) / operations(seconds);
+      drawn.seconds[static_cast<std::size_t>(rank)] = seconds * (1 - 0.0008 * random.uniform()) + waits;
       drawn.mhz[static_cast<std::size_t>(rank)] = row.mhz - 2 * random.uniform();
     }
   }
@@ -180,14 +187,15 @@ void Fleet::draw_collective(const Planned& row, int number, Drawn& drawn) const 
 void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn) const {
   const Noise& noise = order_.noise;
   const auto name = hash(row.key);
-  Random launch(mixed(mixed(order_.seed, name), hash("launch")));
+  Random launch(mixed(mixed(noise_seed_, name), hash("launch")));
   const double common = lognormal(launch, noise[row.kind].launch, 0);
   double slowest = 0;
   for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
     const Gpu& gpu = machine_.gpu(rank);
     Random random(
-        mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
-    const double mhz = clock(row, rank, when) * lognormal(random, noise[Kind::clock].row, noise.row_tail);
+        mixed(mixed(noise_seed_, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
+    const double mhz =
+        std::min(gpu.most_mhz, clock(row, rank, when) * lognormal(random, noise[Kind::clock].row, noise.row_tail));
     const double clocks = product_share / (gpu[Kind::gemm] * gpu.sustained) + memory_share / gpu[Kind::hbm] +
                           (1 - product_share - memory_share);
     const double own = row.seconds * row.mhz / mhz * clocks * common /
@@ -199,11 +207,24 @@ void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn)
   for (auto& seconds : drawn.seconds) seconds = slowest + exposed_seconds;
 }
 
+/// Returns the factor of the time of a pair of hosts by pauses and by flows that share a port.
+double Fleet::network_delay(Random& random, bool across) const {
+  const Noise& noise = order_.noise;
+  double delay = 1;
+  if (noise.pause_odds > 0 && random.uniform() < noise.pause_odds) {
+    delay *= std::exp(-noise.pause_mean * std::log(random.uniform()));
+  }
+  if (across && noise.collision_odds > 0 && random.uniform() < noise.collision_odds) {
+    delay /= noise.collision_least + (noise.collision_most - noise.collision_least) * random.uniform();
+  }
+  return delay;
+}
+
 void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
   const Shape& shape = machine_.shape;
   const Noise& noise = order_.noise;
   const Spread& spread = noise[Kind::network];
-  Random launch(mixed(mixed(order_.seed, hash(row.key)), hash("launch")));
+  Random launch(mixed(mixed(noise_seed_, hash(row.key)), hash("launch")));
   const double common = lognormal(launch, spread.launch, 0);
   const auto nic_of = [&](int host, int rail) {
     return machine_.hosts[static_cast<std::size_t>(host)].nics[static_cast<std::size_t>(rail)];
@@ -213,11 +234,14 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
     if (other < 0 || !row.shown[static_cast<std::size_t>(host)]) continue;
     const int first = std::min(host, other), last = std::max(host, other);
     const bool across = first / shape.leaf_hosts != last / shape.leaf_hosts;
-    const double uplink =
-        across ? std::min(machine_.uplink(first * shape.gpus), machine_.uplink(last * shape.gpus)) : 1;
-    double slowest_nic = uplink, slowest_port = 1;
+    double slowest_nic = 1, slowest_port = 1;
+    bool answers = true;
     for (int rail = 0; rail < shape.gpus; ++rail) {
-      const double nic = std::min({nic_of(host, rail), nic_of(other, rail), uplink});
+      const auto path = machine_.path(first, last, rail);
+      answers = answers && path.has_value();
+      double nic = std::min({nic_of(host, rail), nic_of(other, rail), path.value_or(1)});
+      if (across)
+        nic = std::min({nic, machine_.uplink(first * shape.gpus + rail), machine_.uplink(last * shape.gpus + rail)});
       for (const int end : {first, last}) {
         const Gpu& gpu = machine_.gpu(end * shape.gpus + rail);
         slowest_port = std::min({slowest_port, gpu.out, gpu.in});
@@ -225,25 +249,52 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
       slowest_nic = std::min(slowest_nic, nic);
       const int rank = host * shape.gpus + rail;
       drawn.partner[static_cast<std::size_t>(rank)] = other * shape.gpus + rail;
-      if (row.sums) continue;
+      if (row.sums || !path) continue;
       // Both ends of a pair report the time of the slower one.
       const int pair = (row.direction == Direction::both ? first : host) * shape.gpus + rail;
-      Random random(mixed(mixed(order_.seed, hash(row.key)),
+      Random random(mixed(mixed(noise_seed_, hash(row.key)),
                           static_cast<std::uint64_t>(pair) << 20 | static_cast<unsigned>(number + 1)));
+      const double value = lognormal(random, spread.row, noise.row_tail) * network_delay(random, across);
       drawn.seconds[static_cast<std::size_t>(rank)] =
-          row.bytes / (nic_reached * nic_gb_per_s * nic * 1e9) * common * lognormal(random, spread.row, noise.row_tail);
+          row.bytes / (nic_reached * nic_gb_per_s * nic * 1e9) * common * value;
     }
     if (!row.sums) continue;
+    slowest_nic *= machine_.sum(first, last);
     for (int rail = 1; rail < shape.gpus; ++rail)
       drawn.partner[static_cast<std::size_t>(host * shape.gpus + rail)].reset();
-    Random random(mixed(mixed(order_.seed, hash(row.key)),
+    Random random(mixed(mixed(noise_seed_, hash(row.key)),
                         static_cast<std::uint64_t>(first) << 20 | static_cast<unsigned>(number + 1)));
+    if (!answers) continue;
+    // Each ring waits for the slowest rail.
+    double delay = 1;
+    for (int rail = 0; rail < shape.gpus; ++rail) delay = std::max(delay, network_delay(random, across));
     const double bus =
-        std::min(0.97 * ring_gb_per_s * slowest_port, nic_reached * nic_gb_per_s * slowest_nic * shape.gpus);
+        std::min(0.97 * ring_gb_per_s * slowest_port, nic_reached * nic_gb_per_s * slowest_nic / delay * shape.gpus);
     drawn.seconds[static_cast<std::size_t>(host * shape.gpus)] = row.bytes * bus_factor(row.key, 2 * shape.gpus) /
                                                                  (bus * 1e9) * common *
                                                                  lognormal(random, spread.row, noise.row_tail);
   }
+}
+
+/// Adds wrong data and errors that the driver counts, in one product.
+void Fleet::add_errors(const Planned& planned, Row& row) const {
+  if (planned.key != product_with_errors) return;
+  for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
+    const Gpu& gpu = machine_.gpu(rank);
+    if (gpu.xid) {
+      auto& counts = row.errors["xid_79"];
+      counts.resize(static_cast<std::size_t>(machine_.shape.ranks()), 0);
+      counts[static_cast<std::size_t>(rank)] = 1;
+    }
+    if (!gpu.wrong_data) continue;
+    const std::string name = fmt::format("rank {} ({} {})", rank, machine_.host(rank).name, gpu.uuid);
+    row.error = row.error ? fmt::format("{}; also wrong: {}", *row.error, name)
+                          : fmt::format("wrong data: {}: 3 of 4096 comparisons failed", name);
+    row.wrong_ranks.push_back(rank);
+  }
+  if (!row.error) return;
+  row.by_rank.clear();
+  row.metrics.clear();
 }
 
 Row Fleet::row_of(const Planned& row, double when, int number) const {
@@ -258,8 +309,9 @@ Row Fleet::row_of(const Planned& row, double when, int number) const {
     case Form::pairs: draw_pairs(row, number, drawn); break;
     default: draw_local(row, when, number, drawn);
   }
-  Random shown(mixed(mixed(order_.seed, hash(row.key)), hash("shown") + static_cast<unsigned>(number)));
+  Random shown(mixed(mixed(noise_seed_, hash(row.key)), hash("shown") + static_cast<unsigned>(number)));
   Row result = figures(machine_, row, drawn, shown);
+  add_errors(row, result);
   if (row.form == Form::pairs && order_.pair_samples > 0) {
     result.metrics["samples"] = order_.pair_samples;
     result.metrics["cv"] = row.cv;
@@ -296,11 +348,16 @@ std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const 
 
 std::vector<Results> Fleet::results() const {
   std::vector<Results> all;
+  for (const PlannedFamily& family : plan_) all.push_back(results(family.name));
+  return all;
+}
+
+Results Fleet::results(std::string_view family) const {
   for (std::size_t i = 0; i < plan_.size(); ++i) {
     const double when = static_cast<double>(i) / static_cast<double>(plan_.size() - 1);
-    all.push_back({plan_[i].name + ".json", context(plan_[i]), rows_of(plan_[i], when)});
+    if (plan_[i].name == family) return {plan_[i].name + ".json", context(plan_[i]), rows_of(plan_[i], when)};
   }
-  return all;
+  throw InputError(fmt::format("{}: is no family of the plan; name one that the results have", family));
 }
 
 Row Fleet::measure(std::string_view key, int number) const {
@@ -332,7 +389,7 @@ Context Fleet::context(const PlannedFamily& family) const {
   const Shape& shape = machine_.shape;
   Context context;
   context.suite = {"0.1.0", "rehearsal", "Release"};
-  context.run_id = fmt::format("rehearsal-{:016x}", mixed(order_.seed, hash("run")));
+  context.run_id = fmt::format("rehearsal-{:016x}", mixed(noise_seed_, hash("run")));
   context.started = "2026-11-26T00:00:00Z";
   context.complete = true;
   context.seconds = 10;
@@ -365,7 +422,7 @@ Context Fleet::context(const PlannedFamily& family) const {
                     local < 4 ? 0 : 1,
                     local < 4 ? "0-47" : "48-95"};
     facts.sm_mhz_max = highest_mhz;
-    facts.power_limit_w = 700;
+    facts.power_limit_w = gpu.power_limit_w;
     facts.processes.emplace();
     facts.memory_kept_mib = 2;
     context.ranks.push_back(std::move(facts));

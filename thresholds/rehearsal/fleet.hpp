@@ -10,6 +10,7 @@
 
 #include "thresholds/rehearsal/machine.hpp"
 #include "thresholds/rehearsal/plan.hpp"
+#include "thresholds/rehearsal/random.hpp"
 #include "thresholds/results/results.hpp"
 
 namespace shakedown::rehearsal {
@@ -19,7 +20,8 @@ struct Order {
   Noise noise;
   std::vector<Fault> faults;  // at their places (placed() chooses places)
   std::uint64_t seed = 1;
-  bool repeats = true;  // repeats doubtful rows, as docs/measuring.md says
+  std::uint64_t launch = 0;  // each launch of a machine has other noise
+  bool repeats = true;       // repeats doubtful rows, as docs/measuring.md says
   // Samples and cv of rows of host pairs; 0: neither, as in fixtures/pairs.
   int pair_samples = 0;
 };
@@ -34,6 +36,9 @@ class Fleet {
   /// Returns the results of every family, as its program writes them.
   std::vector<Results> results() const;
 
+  /// Returns the results of one family. Errors: InputError for a family that is not in the plan.
+  Results results(std::string_view family) const;
+
   /// Measures a row again on the same machine. Each number from 0 on has its own noise. Errors: InputError for a key
   /// that is not in the plan.
   Row measure(std::string_view key, int number) const;
@@ -44,6 +49,8 @@ class Fleet {
  private:
   struct Drawn;  // the time of each rank
 
+  double network_delay(Random&, bool across) const;
+  void add_errors(const Planned&, Row&) const;
   Row row_of(const Planned&, double when, int number) const;
   Drawn drawn(const Planned&, double when, int number) const;
   void draw_local(const Planned&, double when, int number, Drawn&) const;
@@ -57,6 +64,7 @@ class Fleet {
   Context context(const PlannedFamily&) const;
 
   Order order_;
+  std::uint64_t noise_seed_;
   Machine machine_;
   std::vector<PlannedFamily> plan_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "thresholds/rehearsal/pairs.hpp"
 #include "thresholds/rehearsal/random.hpp"
 
 namespace shakedown::rehearsal {
@@ -12,6 +13,21 @@ namespace shakedown::rehearsal {
 namespace {
 
 constexpr int most_tries = 100;
+/// The clock in products at the power limit (ci/baselines/h200-sxm/2ranks/1).
+constexpr double loaded_mhz = 1590;
+constexpr double degrees_of_heat = 30;
+
+bool has_two_ends(const Fault& fault) {
+  return fault.what == Weakness::path || fault.what == Weakness::sum || fault.what == Weakness::dead_pair;
+}
+
+/// Returns whether a GPU is at both faults, which may be copies to the next GPU.
+bool share_gpu(const Fault& a, const Fault& b, const Shape& shape) {
+  const auto next = [&](const Fault& fault) {
+    return fault.what == Weakness::one_way ? (fault.local + 1) % shape.gpus : fault.local;
+  };
+  return a.local == b.local || next(a) == b.local || a.local == next(b) || next(a) == next(b);
+}
 
 /// Properties shared by all GPUs of a host.
 struct Place {
@@ -69,12 +85,25 @@ void weaken(Gpu& gpu, const Fault& fault) {
       slow({Kind::hbm, Kind::memtest}, 1 - fault.part / 2);
       break;
     case Weakness::sustained: gpu.sustained *= left; break;
-    case Weakness::f64: gpu.f64 *= left; break;
-    case Weakness::copy: gpu.copy *= left; break;
-    case Weakness::nic:
-    case Weakness::nics:
-    case Weakness::leaf:
-    case Weakness::processor: break;
+    case Weakness::rows: gpu.rows.emplace_back(fault.rows, left); break;
+    case Weakness::one_way: gpu.to_next *= left; break;
+    case Weakness::pcie:
+      gpu[Kind::pcie] *= left;
+      if (left <= 0.5) gpu.pcie_lanes = 8;
+      break;
+    case Weakness::power:
+      gpu.power_limit_w = std::round(gpu.power_limit_w * left);
+      gpu[Kind::clock] *= std::sqrt(left);
+      break;
+    case Weakness::heat:
+      gpu.hot = true;
+      gpu.degrees_c += degrees_of_heat;
+      [[fallthrough]];
+    case Weakness::clock: gpu.most_mhz = loaded_mhz * left; break;
+    case Weakness::late: gpu.late = fault.part; break;
+    case Weakness::data: gpu.wrong_data = true; break;
+    case Weakness::xid: gpu.xid = true; break;
+    default: break;  // not of a GPU
   }
 }
 
@@ -82,14 +111,33 @@ void weaken(Machine& machine, const Fault& fault) {
   Host& host = machine.hosts[static_cast<std::size_t>(fault.host)];
   const auto local = static_cast<std::size_t>(fault.local);
   const double left = 1 - fault.part;
+  const int leaf_hosts = machine.shape.leaf_hosts;
+  auto& uplinks = machine.uplinks[static_cast<std::size_t>(fault.host / leaf_hosts)];
   switch (fault.what) {
     case Weakness::nic: host.nics[local] *= left; break;
     case Weakness::nics:
       for (double& nic : host.nics) nic *= left;
       break;
     case Weakness::leaf:
-      machine.uplinks[static_cast<std::size_t>(fault.host / machine.shape.leaf_hosts)] *= left;
+      for (double& uplink : uplinks) uplink *= left;
       break;
+    case Weakness::uplink: uplinks[local] *= left; break;
+    case Weakness::rail:
+    case Weakness::rail_leaf:
+      for (std::size_t h = 0; h < machine.hosts.size(); ++h) {
+        const bool in_leaf = static_cast<int>(h) / leaf_hosts == fault.host / leaf_hosts;
+        if (fault.what == Weakness::rail || in_leaf) machine.hosts[h].nics[local] *= left;
+      }
+      break;
+    case Weakness::all:
+      for (Host& each : machine.hosts) {
+        for (Gpu& gpu : each.gpus) weaken(gpu, {Weakness::gpu, fault.part});
+      }
+      break;
+    case Weakness::path:
+    case Weakness::sum:
+    case Weakness::dead_host:
+    case Weakness::dead_pair: machine.between.push_back(fault); break;
     case Weakness::processor: host.processor *= left; break;
     case Weakness::host:
       for (Gpu& gpu : host.gpus) weaken(gpu, fault);
@@ -100,8 +148,30 @@ void weaken(Machine& machine, const Fault& fault) {
 
 }  // namespace
 
+std::optional<double> Machine::path(int host, int other, int rail) const {
+  const auto leaves = [&](int a, int b) { return std::minmax({a / shape.leaf_hosts, b / shape.leaf_hosts}); };
+  double left = 1;
+  for (const Fault& fault : between) {
+    const bool is_pair = std::minmax({host, other}) == std::minmax({fault.host, fault.other});
+    if (fault.what == Weakness::dead_host && (host == fault.host || other == fault.host)) return std::nullopt;
+    if (fault.what == Weakness::dead_pair && is_pair) return std::nullopt;
+    const bool is_path = rail == fault.local && leaves(host, other) == leaves(fault.host, fault.other);
+    if (fault.what == Weakness::path && is_path) left *= 1 - fault.part;
+  }
+  return left;
+}
+
+double Machine::sum(int host, int other) const {
+  double left = 1;
+  for (const Fault& fault : between) {
+    const bool is_pair = std::minmax({host, other}) == std::minmax({fault.host, fault.other});
+    if (fault.what == Weakness::sum && is_pair) left *= 1 - fault.part;
+  }
+  return left;
+}
+
 Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<Fault>& faults, std::uint64_t seed) {
-  Machine machine{shape, {}, {}};
+  Machine machine{shape, {}, {}, {}};
   const int racks = (shape.hosts + shape.rack_hosts - 1) / shape.rack_hosts;
   Random places(mixed(seed, hash("places")));
   // At least one rack, but not all of them.
@@ -132,22 +202,34 @@ Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<F
     }
     machine.hosts.push_back(std::move(host));
   }
-  machine.uplinks.assign(static_cast<std::size_t>((shape.hosts + shape.leaf_hosts - 1) / shape.leaf_hosts), 1);
+  machine.uplinks.assign(static_cast<std::size_t>((shape.hosts + shape.leaf_hosts - 1) / shape.leaf_hosts),
+                         std::vector<double>(static_cast<std::size_t>(shape.gpus), 1));
   for (const Fault& fault : faults) weaken(machine, fault);
   return machine;
 }
 
 std::vector<Fault> placed(std::vector<Fault> faults, const Shape& shape, std::uint64_t seed) {
   Random random(mixed(seed, hash("faults")));
+  const auto rounds = shape.hosts > 1 ? pair_rows(shape) : std::vector<Planned>{};
   for (std::size_t i = 0; i < faults.size(); ++i) {
     const auto is_taken = [&](const Fault& fault) {
       return std::any_of(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(i), [&](const Fault& other) {
-        return other.host == fault.host && (shape.hosts > 1 || other.local == fault.local);
+        const bool shares_leaf = fault.what >= Weakness::leaf && fault.what <= Weakness::path &&
+                                 fault.host / shape.leaf_hosts == other.host / shape.leaf_hosts;
+        const bool shares_host = fault.host == other.host || (has_two_ends(other) && fault.host == other.other);
+        return shape.hosts > 1 ? shares_host || shares_leaf : share_gpu(fault, other, shape);
       });
     };
-    for (int tries = 0; tries == 0 || (tries < most_tries && is_taken(faults[i])); ++tries) {
+    const auto needs_place = [&](const Fault& fault) {
+      return is_taken(fault) || (has_two_ends(fault) && fault.other < 0);
+    };
+    for (int tries = 0; tries == 0 || (tries < most_tries && needs_place(faults[i])); ++tries) {
       faults[i].host = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.hosts));
       faults[i].local = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.gpus));
+      if (!has_two_ends(faults[i])) continue;
+      // The first round is inside leaves; the last row of a single rail is across leaves, if there are several.
+      const auto& round = faults[i].what == Weakness::path ? rounds.at(rounds.size() / 2) : rounds.front();
+      faults[i].other = round.partners[static_cast<std::size_t>(faults[i].host)];
     }
   }
   return faults;

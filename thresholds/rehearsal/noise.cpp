@@ -121,6 +121,15 @@ void read_members(const std::filesystem::path& file, const YAML::Node& document,
                               m.number("odds", noise.stall_odds, 0, 1).number("least", noise.stall_least, 0, 1);
                               m.number("most", noise.stall_most, 0, 1);
                             }))
+      .map("collisions", nested("collisions",
+                                [&](Members& m) {
+                                  m.number("odds", noise.collision_odds, 0, 1);
+                                  m.number("least", noise.collision_least, 0.1, 1);
+                                  m.number("most", noise.collision_most, 0.1, 1);
+                                }))
+      .map("pauses",
+           nested("pauses",
+                  [&](Members& m) { m.number("odds", noise.pause_odds, 0, 1).number("mean", noise.pause_mean, 0, 1); }))
       .map("vbios", nested("vbios",
                            [&](Members& m) {
                              m.number("part", noise.vbios_part, 0, 1).number("gemm", noise.vbios_gemm, -0.2, 0.2);

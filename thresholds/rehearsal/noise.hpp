@@ -53,7 +53,9 @@ struct Noise {
   double vbios_part = 0, vbios_gemm = 0;                   // share of the hosts with another VBIOS; products per clock
   double maker_part = 0, maker_hbm = 0;                    // share of the GPUs with other memory; its rate
   bool maker_by_host = false;                              // all GPUs of a host have the same memory
-  double row_algorithm = 0;                                // gemm: clocks saved if a launch chooses another algorithm
+  double collision_odds = 0, collision_least = 0, collision_most = 0;  // pairs across leaves; shares of the rate left
+  double pause_odds = 0, pause_mean = 0;                               // pairs; exponential delay
+  double row_algorithm = 0;  // gemm: clocks saved if a launch chooses another algorithm
 
   const Spread& operator[](Kind kind) const { return spreads[static_cast<std::size_t>(kind)]; }
 };

@@ -15,7 +15,7 @@ using Partners = std::vector<int>;
 
 constexpr int rounds_of_a_kind = 3;
 /// Shares of the usual rate of a rail, and of the usual AllReduce. A host or pair below is measured again.
-constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7;
+constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7, implausible_rate = 0.8;
 
 /// Joins the pairs of round k of the circle method: all hosts except the last rotate.
 void pair_up(Partners& partners, const std::vector<int>& hosts, int k) {
@@ -65,12 +65,13 @@ bool has_leaves(const Shape& shape) { return shape.leaves_are_known && shape.hos
 /// The result of each host.
 struct Outcome {
   std::vector<int> suspects;
-  std::vector<bool> fast;
+  std::vector<bool> fast, answers;
+  Partners once;  // without a partner that answers, or very slow inside a leaf, while other partners are good
 };
 
 Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const std::vector<Row>& measured) {
   const auto hosts = static_cast<std::size_t>(shape.hosts), gpus = static_cast<std::size_t>(shape.gpus);
-  Outcome result{{}, std::vector<bool>(hosts, true)};
+  Outcome result{{}, std::vector<bool>(hosts, true), std::vector<bool>(hosts, false), Partners(hosts, -1)};
   std::vector<bool> suspect(hosts, false);
   for (std::size_t rail = 0; rail < gpus; ++rail) {
     std::vector<double> all;
@@ -80,9 +81,14 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
     for (std::size_t r = 0; r < rounds.size(); ++r) {
       for (std::size_t host = 0; host < hosts && !rounds[r].sums; ++host) {
         if (const auto value = rate(r, host)) all.push_back(*value);
+        if (rate(r, host)) result.answers[host] = true;
       }
     }
-    const double low = doubtful_rate * median(all);
+    if (all.empty()) continue;
+    std::erase_if(all, [best = *std::max_element(all.begin(), all.end())](double value) {
+      return value < implausible_rate * best;  // most may be slow
+    });
+    const double usual = median(all), low = doubtful_rate * usual;
     std::vector<bool> good(hosts, false);
     for (std::size_t r = 0; r < rounds.size(); ++r) {
       for (std::size_t host = 0; host < hosts && !rounds[r].sums; ++host) {
@@ -96,22 +102,34 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
         if (rounds[r].sums || other < 0) continue;
         ++count;
         const bool explained = good[host] && !good[static_cast<std::size_t>(other)];
-        if (rate(r, host).value_or(0) < low && !explained) ++slow;
+        if (rate(r, host).value_or(0) >= low || explained) continue;
+        ++slow;
+        const bool in_leaf = has_leaves(shape) && static_cast<int>(host) / shape.leaf_hosts == other / shape.leaf_hosts;
+        const bool is_odd = !rate(r, host) || (in_leaf && *rate(r, host) < implausible_rate * usual);
+        auto &mine = result.once[host], &theirs = result.once[static_cast<std::size_t>(other)];
+        if (!is_odd || mine >= 0 || theirs >= 0) continue;
+        mine = other;
+        theirs = static_cast<int>(host);
       }
       if (slow > 0 && 2 * slow >= count) suspect[host] = true;
       if (!good[host]) result.fast[host] = false;
     }
   }
   for (std::size_t host = 0; host < hosts; ++host) {
-    if (suspect[host]) result.suspects.push_back(static_cast<int>(host));
-    if (suspect[host]) result.fast[host] = false;
+    const int other = result.once[host];
+    if (other >= 0 && (suspect[host] || suspect[static_cast<std::size_t>(other)])) {
+      result.once[host] = result.once[static_cast<std::size_t>(other)] = -1;
+    }
+    if (!suspect[host]) continue;
+    result.fast[host] = false;
+    if (result.answers[host]) result.suspects.push_back(static_cast<int>(host));
   }
   return result;
 }
 
 /// Pairs each suspect with a fast host: of its own leaf if k = 0, then of another leaf.
 Partners with_fast_hosts(const Shape& shape, const Outcome& of, int k, const Partners& before) {
-  Partners partners(of.fast.size(), -1);
+  Partners partners = of.once;
   for (const int suspect : of.suspects) {
     int best = 0, found = -1;
     for (int host = 0; host < shape.hosts; ++host) {
@@ -148,7 +166,9 @@ Partners low_sums(const Shape& shape, const std::vector<Planned>& rounds, const 
     for (std::size_t host = 0; host < partners.size() && rounds[r].sums; ++host) {
       const int other = rounds[r].partners[host];
       if (other < 0 || partners[host] >= 0 || partners[static_cast<std::size_t>(other)] >= 0) continue;
-      if (has_leaves(shape) && static_cast<int>(host) / shape.leaf_hosts != other / shape.leaf_hosts) continue;
+      const bool across = has_leaves(shape) && static_cast<int>(host) / shape.leaf_hosts != other / shape.leaf_hosts;
+      if (across && rate(r, host)) continue;
+      if (!of.answers[host] || !of.answers[static_cast<std::size_t>(other)]) continue;
       if (rate(r, host).value_or(0) >= doubtful_sum * median(all)) continue;
       partners[host] = other;
       partners[static_cast<std::size_t>(other)] = static_cast<int>(host);
@@ -202,7 +222,7 @@ std::vector<Planned> confirming_rows(const Shape& shape, const std::vector<Plann
     for (std::size_t host = 0; host < partners.size(); ++host) {
       const bool is_suspect =
           std::find(of.suspects.begin(), of.suspects.end(), static_cast<int>(host)) != of.suspects.end();
-      row.shown[host] = sums ? static_cast<int>(host) < partners[host] : is_suspect;
+      row.shown[host] = sums ? static_cast<int>(host) < partners[host] : is_suspect || of.once[host] >= 0;
     }
     if (!is_empty(partners)) return;
     row.form = Form::waived;

@@ -1,5 +1,6 @@
 // Rounds in which every host works with one other host: their rows, and the hosts to measure again. Written from
 // docs/measuring.md ("Many hosts"), independently of fixtures/pairs.
+#pragma once
 
 #include <vector>
 

@@ -54,8 +54,6 @@ struct PlannedFamily {
   std::vector<Planned> rows;
 };
 
-inline constexpr double highest_mhz = 1980;
-
 /// Returns the families in the order of bench_all.
 std::vector<PlannedFamily> quick_plan(const Shape&);
 

@@ -24,6 +24,10 @@ nlohmann::ordered_json google_row(const Row& row, std::size_t index) {
     json["error_occurred"] = true;
     json["error_message"] = waiver_text(*row.waived, row.lack);
   }
+  if (row.error) {
+    json["error_occurred"] = true;
+    json["error_message"] = *row.error;
+  }
   json["iterations"] = static_cast<std::int64_t>(row.iterations);
   json["real_time"] = row.real_time * 1e6;
   json["cpu_time"] = row.real_time * 1e6;

@@ -72,6 +72,24 @@ std::set<std::string> slower_at(int rank, const Order& with) {
   return keys;
 }
 
+Fault parse_at(const std::string& text, int host, int local) {
+  Fault fault = parse_faults(text).front();
+  fault.host = host;
+  fault.local = local;
+  return fault;
+}
+
+/// The ratio of a rank's value with the fault to the one without.
+double change(const Fault& fault, const std::string& key, const std::string& metric, std::size_t rank) {
+  const auto value = [&](const Order& of) { return *Fleet(of).measure(key, 0).by_rank.at(metric)[rank]; };
+  return value(order(1, {fault})) / value(order(1));
+}
+
+/// The value of one rank in one row of a run with these faults.
+double value(const std::vector<Fault>& faults, const std::string& key, const std::string& metric, std::size_t rank) {
+  return *Fleet(order(1, faults)).measure(key, 0).by_rank.at(metric)[rank];
+}
+
 std::set<std::string> families(const std::set<std::string>& keys) {
   std::set<std::string> names;
   for (const auto& key : keys) names.insert(family_of(key));
@@ -117,7 +135,7 @@ TEST(Rehearsal, SpreadsRatesAsItsDescriptionSays) {
     squares += std::log(*rate) * std::log(*rate);
   }
   const double n = 800, deviation = std::sqrt(squares / n - sum / n * sum / n);
-  const Spread& spread = noise("calm")[Kind::hbm];
+  const Spread spread = noise("calm")[Kind::hbm];
   EXPECT_NEAR(deviation, std::hypot(spread.chip, spread.row), 0.1 * deviation);
 }
 
@@ -134,11 +152,139 @@ TEST(Rehearsal, SlowsWhatReadsAWeakMemory) {
 }
 
 TEST(Rehearsal, SlowsTheRowsOfOneTypeOrLoadAlone) {
-  EXPECT_EQ(slower_at(1, order(1, {{Weakness::f64, 0.05, 0, 1}})),
+  EXPECT_EQ(slower_at(1, order(1, {parse_at("gemm/dtype:f64:0.05", 0, 1)})),
             std::set<std::string>{"gemm/dtype:f64/m:8192/n:8192/k:8192"});
   EXPECT_EQ(slower_at(1, order(1, {{Weakness::sustained, 0.06, 0, 1}})),
             (std::set<std::string>{"gemm/dtype:bf16/m:8192/n:8192/k:8192/load:sustained",
                                    "lora_step/model:qwen2_7b/batch:2/seq:4096"}));
+}
+
+TEST(Rehearsal, SlowsOnlyTheRowsThatAFaultNames) {
+  const std::string of = "/engine:sm/bytes:4294967296";
+  const Fault reads = parse_at("hbm/op:read:0.1", 0, 2);
+  EXPECT_NEAR(change(reads, "hbm/op:read" + of, "hbm_gb_per_s", 2), 0.9, 1e-9);
+  EXPECT_EQ(change(reads, "hbm/op:read" + of, "hbm_gb_per_s", 1), 1);
+  EXPECT_EQ(change(reads, "hbm/op:copy" + of, "hbm_gb_per_s", 2), 1);
+}
+
+TEST(Rehearsal, SlowsCopiesOfOnePairInOneDirection) {
+  const Fault fault = parse_at("one_way:0.5", 0, 2);
+  const std::string by = "/bytes:1073741824";
+  EXPECT_NEAR(change(fault, "p2p/op:read/engine:ce/shift:1" + by, "copy_gb_per_s", 3), 0.5, 1e-9);
+  EXPECT_EQ(change(fault, "p2p/op:read/engine:ce/shift:7" + by, "copy_gb_per_s", 2), 1);
+  EXPECT_EQ(change(fault, "p2p/op:write/engine:ce/shift:2" + by, "copy_gb_per_s", 4), 1);
+  EXPECT_NEAR(change(fault, "allreduce/dtype:f32/bytes:8589934592", "busbw_gb_per_s", 5), 0.5, 0.01);
+}
+
+TEST(Rehearsal, HalvesTheLanesOfAWeakPcieLink) {
+  const Fault fault = parse_at("pcie:0.5", 0, 6);
+  const std::string by = "/bytes:268435456";
+  EXPECT_NEAR(change(fault, "pcie/op:h2d/active:one/rank:6" + by, "copy_gb_per_s", 6), 0.5, 1e-9);
+  EXPECT_EQ(change(fault, "pcie/op:h2d/active:one/rank:5" + by, "copy_gb_per_s", 5), 1);
+  EXPECT_EQ(value({fault}, "preflight/of:gpu", "pcie_width", 6), 8);
+  EXPECT_EQ(value({fault}, "preflight/of:gpu", "pcie_width", 5), 16);
+}
+
+TEST(Rehearsal, LowersTheClockOfAHotGpuAndTheDriverGivesTheReason) {
+  const std::string key = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+  const auto row = [&](const char* fault) { return Fleet(order(1, {parse_at(fault, 0, 4)})).measure(key, 0); };
+  const Row hot = row("heat:0.12"), slow = row("clock:0.12");
+  EXPECT_EQ(hot.throttle.at("hw_thermal")[4], 1);
+  EXPECT_EQ(hot.throttle.at("sw_power_cap")[4], 0);
+  EXPECT_EQ(hot.throttle.at("hw_thermal")[3], 0);
+  EXPECT_EQ(hot.throttle.at("sw_power_cap")[3], 1);
+  EXPECT_GE(*hot.by_rank.at("temperature_c")[4], 82);
+  EXPECT_NEAR(*hot.by_rank.at("sm_mhz")[4], 1590 * 0.88, 1);
+  EXPECT_FALSE(slow.throttle.contains("hw_thermal"));
+  EXPECT_EQ(slow.throttle.at("sw_power_cap")[4], 0);
+  EXPECT_EQ(slow.by_rank.at("throttled")[4], 0);
+  EXPECT_EQ(slow.by_rank.at("tflops")[4], hot.by_rank.at("tflops")[4]);
+}
+
+TEST(Rehearsal, ShowsALowerPowerLimit) {
+  const Fault fault = parse_at("power:0.3", 0, 1);
+  EXPECT_EQ(value({fault}, "preflight/of:gpu", "power_limit_w", 1), 490);
+  EXPECT_LT(change(fault, "gemm/dtype:bf16/m:8192/n:8192/k:8192", "sm_mhz", 1), 0.9);
+  EXPECT_EQ(Fleet(order(1, {fault})).results("hbm").context.ranks[1].power_limit_w, 490);
+}
+
+TEST(Rehearsal, OthersWaitForALateRank) {
+  const std::string key = "allreduce/dtype:f32/bytes:8/timing:single";
+  const Order late = order(1, {parse_at("late:0.0001", 0, 5)});
+  const Row before = Fleet(order(1)).measure(key, 0), after = Fleet(late).measure(key, 0);
+  for (std::size_t rank = 0; rank < 8; ++rank) {
+    const auto grown = [&](const char* metric) {
+      return *after.by_rank.at(metric)[rank] - *before.by_rank.at(metric)[rank];
+    };
+    EXPECT_NEAR(grown("arrival_us"), rank == 5 ? 100 : 0, 1e-4) << rank;
+    EXPECT_GE(grown("seconds"), 0) << rank;
+    EXPECT_EQ(grown("seconds") == 0, rank == 5) << rank;
+  }
+}
+
+TEST(Rehearsal, ShowsWrongDataAndCountedErrorsInOneRow) {
+  const std::string key = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+  const Row wrong = Fleet(order(1, {parse_at("data", 0, 3), parse_at("data", 0, 6)})).measure(key, 0);
+  EXPECT_EQ(wrong.wrong_ranks, (std::vector{3, 6}));
+  ASSERT_TRUE(wrong.error);
+  EXPECT_TRUE(wrong.error->starts_with("wrong data: rank 3 ("));
+  const Fleet counted(order(1, {parse_at("xid", 0, 2)}));
+  EXPECT_EQ(counted.measure(key, 0).errors_of(2).at("xid_79"), 1U);
+  EXPECT_TRUE(counted.measure(key, 0).errors_of(1).empty());
+  EXPECT_FALSE(Fleet(order(1, {parse_at("data", 0, 3)})).measure("gemm/dtype:f64/m:8192/n:8192/k:8192", 0).error);
+}
+
+TEST(Rehearsal, KeepsTheMachineFromLaunchToLaunch) {
+  Order weak = order(1, {{Weakness::hbm, 0.1, 0, 3}});
+  const Results first = Fleet(weak).results("hbm");
+  weak.launch = 2;
+  const Results second = Fleet(weak).results("hbm");
+  EXPECT_NE(first.context.run_id, second.context.run_id);
+  EXPECT_EQ(first.context.ranks[3].uuid, second.context.ranks[3].uuid);
+  const auto of = [](const Results& results, std::size_t rank) { return *results.rows[2].by_rank.at("seconds")[rank]; };
+  EXPECT_NE(of(first, 3), of(second, 3));
+  EXPECT_NEAR(of(first, 3) / of(first, 2), of(second, 3) / of(second, 2), 0.01);
+}
+
+TEST(Rehearsal, NoFigureIsFasterThanTheHardware) {
+  for (const char* name : {"stalls", "mixed", "lottery"}) {
+    const Fleet fleet(order(4, {}, name));
+    const auto most = [&](const Results& results, const char* metric) {
+      double highest = 0;
+      for (const Row& row : results.rows) {
+        const auto column = row.by_rank.find(metric);
+        if (column == row.by_rank.end()) continue;
+        for (const auto& value : column->second) highest = std::max(highest, value.value_or(0));
+      }
+      return highest;
+    };
+    const Results gemm = fleet.results("gemm");
+    EXPECT_LE(most(gemm, "sm_mhz"), 1980) << name;
+    EXPECT_LE(most(gemm, "tflops_per_ghz"), 2 * 540.7) << name << ", fp8 has twice the rate of bf16";
+    EXPECT_LE(most(fleet.results("hbm"), "hbm_gb_per_s"), 4800) << name;
+    EXPECT_LE(most(fleet.results("p2p"), "copy_gb_per_s"), 450) << name;
+    EXPECT_LE(most(fleet.results("pcie"), "copy_gb_per_s"), 128) << name;
+  }
+}
+
+TEST(Rehearsal, HasTheRowsAndColumnsOfAStoredRun) {
+  const std::set<std::string> of_algorithm{"a_by_rows", "algorithm", "candidate", "tile"};  // are not simulated
+  const Fleet fleet(order(1));
+  for (const Results& stored : read_results(std::vector{source / "tests/data/h200-sxm-4ranks-quick"})) {
+    const auto made = rows_of({fleet.results(stored.rows.front().key.family())});
+    int compared = 0;
+    for (const Row& row : stored.rows) {
+      if (!made.contains({row.key, 0}) || row.waived || row.error) continue;
+      const Row& own = made.at({row.key, 0});
+      for (const auto& [name, values] : row.by_rank) {
+        if (of_algorithm.contains(name)) continue;
+        EXPECT_TRUE(own.by_rank.contains(name)) << row.key << " " << name;
+      }
+      for (const auto& [name, value] : row.metrics) EXPECT_TRUE(own.metrics.contains(name)) << row.key << " " << name;
+      ++compared;
+    }
+    EXPECT_GT(compared, 0) << stored.file;
+  }
 }
 
 TEST(Rehearsal, SlowsCopiesFromAndToAWeakPort) {
@@ -204,7 +350,7 @@ TEST(Rehearsal, AnswersRetestsWithOtherNoiseOfTheSameGpus) {
 }
 
 TEST(Rehearsal, RepeatsWhatIsInDoubtUnlessToldNotTo) {
-  Order weak = order(1, {{Weakness::f64, 0.05, 0, 1}});
+  Order weak = order(1, {parse_at("gemm/dtype:f64:0.05", 0, 1)});
   const std::string key = "gemm/dtype:f64/m:8192/n:8192/k:8192";
   const auto repeated = rows_of(Fleet(weak).results());
   EXPECT_EQ(repeated.at({key, 0}).repetitions, 3);
@@ -259,6 +405,9 @@ TEST(Rehearsal, RefusesAFaultThatItDoesNotKnow) {
   EXPECT_THROW(parse_faults("gemn:0.1"), InputError);
   EXPECT_THROW(parse_faults("gemm"), InputError);
   EXPECT_THROW(parse_faults("gemm:1.5"), InputError);
+  EXPECT_THROW(parse_faults("hbm/op:read"), InputError);
+  EXPECT_EQ(parse_faults("hbm/op:read/engine:sm:0.05").front().rows, "hbm/op:read/engine:sm");
+  EXPECT_EQ(parse_faults("dead_pair").size(), 1U);
 }
 
 TEST(Rehearsal, BoundsARateByClopperAndPearson) {

@@ -1,0 +1,306 @@
+// The judgement of networks: pairs of hosts on simulated fat trees.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/nightly.hpp"
+#include "tests/rehearsal/outcome.hpp"
+#include "thresholds/culprits/fabric.hpp"
+
+namespace shakedown::rehearsal::network_test {
+namespace {
+
+/// Other seeds than those that limits were tuned with.
+constexpr std::uint64_t first_seed = 40000;
+
+Order order(const std::string& faults, int hosts = 128, int rails = 8, std::uint64_t seed = first_seed) {
+  static const Noise noise =
+      read_noise(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds/rehearsal/noise/network.yaml");
+  Order order;
+  order.shape.hosts = hosts;
+  order.shape.gpus = rails;
+  order.shape.leaf_hosts = 32;
+  order.noise = noise;
+  order.seed = seed;
+  order.faults = placed(parse_faults(faults), order.shape, seed);
+  return order;
+}
+
+Results measure(const Order& order) { return Fleet(order).results("pairs"); }
+
+FabricJudgement judged(Results results) {
+  const Measured measured{std::move(results)};
+  return judge_fabric(measured.benchmarks, {}, {});
+}
+
+std::string text(const FabricJudgement& judgement) {
+  std::string text;
+  for (const Diagnosis& suspect : judgement.suspects) text += causes_text(suspect) + ": " + suspect.detail + "; ";
+  return text + judgement.said;
+}
+
+/// All faults are named, and nothing else.
+void expect_right(const std::string& faults, int seeds, int hosts = 128, int rails = 8, bool topology = true) {
+  for (int i = 0; i < seeds; ++i) {
+    Order tree = order(faults, hosts, rails, first_seed + static_cast<std::uint64_t>(i));
+    tree.shape.leaves_are_known = topology;
+    tree.faults = placed(parse_faults(faults), tree.shape, tree.seed);
+    const Fleet fleet(tree);
+    const FabricJudgement judgement = judged(fleet.results("pairs"));
+    const auto is_of = [&](const Diagnosis& suspect) {
+      return [&](const Fault& fault) { return names(fleet, fault, suspect); };
+    };
+    for (const Fault& fault : tree.faults) {
+      const auto is_named = [&](const Diagnosis& suspect) { return suspect.fails && names(fleet, fault, suspect); };
+      EXPECT_TRUE(std::any_of(judgement.suspects.begin(), judgement.suspects.end(), is_named))
+          << fmt::format("{}, {} hosts, seed {}: {} of host {}, rail {}: ", faults, hosts, tree.seed, name(fault.what),
+                         fault.host, fault.local)
+          << text(judgement);
+    }
+    for (const Diagnosis& suspect : judgement.suspects) {
+      EXPECT_TRUE(!suspect.fails || std::any_of(tree.faults.begin(), tree.faults.end(), is_of(suspect)))
+          << fmt::format("{}, {} hosts, seed {}: ", faults, hosts, tree.seed) << text(judgement);
+    }
+  }
+}
+
+/// The number of trees: a few after each change, `nightly` in the nightly test.
+int trees(int few, int nightly) { return testing_support::is_nightly() ? nightly : few; }
+
+TEST(Network, HealthyTreesNameNothing) {
+  for (const int hosts : {3, 8, 64, 128}) expect_right("", trees(3, 100), hosts);
+}
+
+TEST(Network, NamesOneFaultOfTenPercentAndNothingElse) {
+  for (const char* fault : {"nic:0.1", "nics:0.1", "rail_leaf:0.1", "uplink:0.1", "path:0.1", "rail:0.1", "dead_host",
+                            "dead_pair", "sum:0.5"}) {
+    SCOPED_TRACE(fault);
+    expect_right(fault, trees(3, 100));
+  }
+}
+
+TEST(Network, NamesTwoFaults) {
+  for (const char* faults : {"nic:0.1+nic:0.1", "uplink:0.1+nic:0.1", "nics:0.1+rail_leaf:0.1", "nic:0.1+dead_host"}) {
+    SCOPED_TRACE(faults);
+    expect_right(faults, trees(3, 100));
+  }
+}
+
+TEST(Network, NamesBadNicsThatAreAnEndOfMostPairsOfFewHosts) {
+  for (const char* part : {"0.7", "0.5"}) {
+    const std::string one = std::string("nic:") + part, two = one + "+" + one;
+    for (const int rails : {1, 8}) expect_right(one, 10, 3, rails);
+    for (const int hosts : {4, 5, 6}) expect_right(two, 10, hosts, 1);
+  }
+}
+
+TEST(Network, NamesTwoBadNicsOfFourHostsOnOneRailOfSeveralAndNotTheRail) {
+  for (std::uint64_t seed = first_seed + 1; seed <= first_seed + 20; ++seed) {
+    Order tree = order("nic:0.5+nic:0.5", 4, 2, seed);
+    for (Fault& fault : tree.faults) fault.local = 0;
+    const Fleet fleet(tree);
+    const FabricJudgement judgement = judged(fleet.results("pairs"));
+    EXPECT_EQ(judgement.suspects.size(), 2U) << seed << ": " << text(judgement);
+    if (judgement.suspects.size() != 2) continue;
+    for (const Fault& fault : tree.faults) {
+      EXPECT_TRUE(names(fleet, fault, judgement.suspects[0]) || names(fleet, fault, judgement.suspects[1]))
+          << seed << ": " << text(judgement);
+    }
+  }
+}
+
+TEST(Network, NamesEndsWithoutTopology) {
+  for (const char* fault : {"nic:0.1", "nics:0.1", "dead_host"}) {
+    SCOPED_TRACE(fault);
+    expect_right(fault, trees(3, 100), 128, 8, false);
+  }
+}
+
+TEST(Network, OfTwoLeavesSaysThatItIsBetweenThem) {
+  auto tree = order("uplink:0.1", 64);
+  const auto judgement = judged(measure(tree));
+  ASSERT_EQ(judgement.suspects.size(), 1U) << text(judgement);
+  EXPECT_NE(judgement.suspects.front().detail.find("between leaf leaf0 and leaf leaf1"), std::string::npos);
+}
+
+TEST(Network, SaysWhichDirectionIsSlowWhereItWasMeasuredAgain) {
+  auto tree = order("nic:0.1", 32);
+  auto results = measure(tree);
+  for (auto& row : results.rows) {
+    if (row.key.part("dir") != "in") continue;
+    for (auto& rate : row.by_rank["busbw_gb_per_s"]) {
+      if (rate) rate = 47;
+    }
+  }
+  const auto judgement = judged(std::move(results));
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  EXPECT_NE(judgement.suspects.front().detail.find("sending only"), std::string::npos)
+      << judgement.suspects.front().detail;
+}
+
+TEST(Network, NamesAHostThatDiesInARoundAndNotItsPartners) {
+  auto results = measure(order("", 8));
+  const std::size_t dead = 5;
+  for (std::size_t row = 2; row < results.rows.size(); ++row) {
+    auto& ranks = results.rows[row].by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      const bool touches =
+          rank / 8 == dead || (ranks["partner"][rank] && static_cast<std::size_t>(*ranks["partner"][rank]) / 8 == dead);
+      if (touches) ranks["busbw_gb_per_s"][rank] = std::nullopt;
+    }
+  }
+  const auto judgement = judged(std::move(results));
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer"), std::string::npos);
+}
+
+std::vector<Finding> missing(Results results) {
+  auto findings = judged(std::move(results)).findings;
+  std::erase_if(findings, [](const Finding& finding) { return finding.status != Status::missing; });
+  return findings;
+}
+
+TEST(Network, MissesAHostThatIsInNoRound) {
+  for (const int hosts : {2, 3, 7, 8}) EXPECT_TRUE(missing(measure(order("", hosts))).empty()) << "some stand by";
+  auto results = measure(order("", 8));
+  for (Row& row : results.rows) {
+    const auto partners = row.by_rank["partner"];
+    for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+      if (rank / 8 != 5 && !(partners[rank] && static_cast<std::size_t>(*partners[rank]) / 8 == 5)) continue;
+      for (auto& [metric, values] : row.by_rank) values[rank] = std::nullopt;
+    }
+  }
+  const auto findings = missing(std::move(results));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().offender_count, 8U);
+  for (const Culprit& place : findings.front().offenders) EXPECT_EQ(place.host, "node0005");
+}
+
+TEST(Network, MissesARailThatItsHostHadWithNobody) {
+  auto results = measure(order("", 4));
+  for (Row& row : results.rows) {
+    for (auto& [metric, values] : row.by_rank) values[3] = std::nullopt;
+  }
+  const auto findings = missing(std::move(results));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().worst->rank, 3);
+  EXPECT_EQ(findings.front().offender_count, 1U);
+}
+
+TEST(Network, MissesAllWhoseRoundsAreNotThereWhateverTheirSumsSay) {
+  auto results = measure(order("", 4));
+  std::erase_if(results.rows, [](const Row& row) { return row.key.part("op") != "allreduce"; });
+  for (const bool waived : {false, true}) {
+    if (waived) std::ranges::for_each(results.rows, [](Row& row) { row.waived = "there is one host only"; });
+    const auto findings = missing(results);
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings.front().offender_count, 32U);
+  }
+}
+
+bool is_sum(const Row& row) { return row.key.part("op") == "allreduce"; }
+
+TEST(Network, NamesAPairThatIsSlowInEachOfItsRounds) {
+  auto tree = order("dead_pair", 32);
+  auto results = measure(tree);
+  for (auto& row : results.rows) {
+    if (is_sum(row)) continue;
+    auto& ranks = row.by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      if (ranks["partner"][rank] && !ranks["busbw_gb_per_s"][rank]) ranks["busbw_gb_per_s"][rank] = 36;
+    }
+  }
+  const auto judgement = judged(std::move(results));
+  EXPECT_TRUE(std::any_of(judgement.suspects.begin(), judgement.suspects.end(), [](const Diagnosis& d) {
+    return d.causes == std::vector{Cause::slow_path} && d.detail.find("slow with each other") != std::string::npos;
+  })) << text(judgement);
+}
+
+TEST(Network, OfThousandsOfHostsNamesNothingThatIsSlowByChanceAndMissesNoFault) {
+  expect_right("", trees(1, 20), 4096);
+  expect_right("sum:0.5", trees(1, 20), 4096);
+  expect_right("nic:0.1", trees(1, 20), 1024);
+}
+
+TEST(Network, AnAllReduceThatIsLowIsSaidOfItsPairAndAccusesNoHost) {
+  auto tree = order("sum:0.5", 32);
+  const auto judgement = judged(measure(tree));
+  ASSERT_EQ(judgement.suspects.size(), 1U) << text(judgement);
+  const auto& d = judgement.suspects.front();
+  EXPECT_EQ(d.causes, std::vector{Cause::slow_path}) << "which leaves both hosts in use";
+  EXPECT_EQ(d.places.size(), 2U);
+  EXPECT_NE(d.detail.find("in an AllReduce over all rails, and each rail is good; repeated"), std::string::npos)
+      << d.detail;
+  EXPECT_EQ(d.evidence_count, 3U) << "a round, and two that repeat it";
+}
+
+TEST(Network, AnAllReduceThatIsLowOnceIsNoted) {
+  auto tree = order("sum:0.5", 32);
+  auto results = measure(tree);
+  for (auto& row : results.rows) {
+    if (!is_sum(row) || row.key.part("confirm") != "1") continue;
+    for (auto& rate : row.by_rank["busbw_gb_per_s"]) {
+      if (rate) rate = *rate * 2;
+    }
+  }
+  const auto judgement = judged(std::move(results));
+  EXPECT_TRUE(judgement.suspects.empty());
+  EXPECT_NE(judgement.said.find("slow in one round only"), std::string::npos) << judgement.said;
+}
+
+TEST(Network, NamesAHostThatDiesInAnAllReduce) {
+  auto results = measure(order("", 8));
+  for (auto& row : results.rows) {
+    if (!is_sum(row)) continue;
+    auto& ranks = row.by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      const auto& partner = ranks["partner"][rank];
+      if (rank / 8 == 5 || (partner && static_cast<std::size_t>(*partner) / 8 == 5)) {
+        ranks["busbw_gb_per_s"][rank] = std::nullopt;
+      }
+    }
+  }
+  const auto judgement = judged(std::move(results));
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_node});
+  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer in an AllReduce"), std::string::npos);
+}
+
+TEST(Network, WrongDataBetweenHostsFails) {
+  auto results = measure(order("", 8));
+  results.rows[1].wrong_ranks = {5};
+  const auto judgement = judged(std::move(results));
+  ASSERT_EQ(judgement.wrong_data.size(), 1U);
+  EXPECT_EQ(judgement.wrong_data.front().wrong_ranks, std::vector<int>{5});
+}
+
+TEST(Network, SaysThatEachRailIsGoodOnlyWhereEachWasMeasured) {
+  auto tree = order("dead_host", 2);
+  const auto silent = judged(measure(tree));
+  ASSERT_EQ(silent.suspects.size(), 1U);
+  EXPECT_NE(
+      silent.suspects.front().detail.find("do not answer each other in an AllReduce over all rails, and no single "
+                                          "rail has a rate"),
+      std::string::npos)
+      << silent.suspects.front().detail;
+}
+
+TEST(Network, OfTwoHostsSaysThatASlowRailIsOfOneOrTheOther) {
+  auto tree = order("nic:0.1", 2);
+  const auto judgement = judged(measure(tree));
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  const auto& d = judgement.suspects.front();
+  EXPECT_EQ(d.causes, (std::vector{Cause::slow_nic, Cause::configuration}));
+  EXPECT_NE(d.detail.find("slow between node0000 and node0001 against the other rails"), std::string::npos) << d.detail;
+}
+
+TEST(Network, OfTwoHostsTellsNoEndFromTheOther) {
+  const auto tree = order("", 2);
+  const auto judgement = judged(measure(tree));
+  EXPECT_TRUE(judgement.suspects.empty());
+  EXPECT_FALSE(judgement.judged) << "there are no peers";
+}
+
+}  // namespace
+}  // namespace shakedown::rehearsal::network_test
