@@ -78,9 +78,9 @@ shakedown_nightly(doubt_test judging_tests --gtest_filter=AVerdict.*:AValueThatI
 shakedown_nightly(falsified_test judging_tests --gtest_filter=FalsifiedRuns.*)
 shakedown_nightly(drift_test judging_tests --gtest_filter=Drift.*)
 
-# 10,000 GPUs x 60 benchmarks x 5 repetitions: must name the culprits within 20 s and 2 GiB.
+# 10,000 GPUs: must name the culprits within 20 s.
 add_executable(judge_scale thresholds/judge_scale.cpp)
-target_link_libraries(judge_scale PRIVATE shakedown_fleet results_builder shakedown::report nlohmann_json::nlohmann_json)
+target_link_libraries(judge_scale PRIVATE shakedown::rehearsal results_builder shakedown::report nlohmann_json::nlohmann_json)
 target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 add_test(NAME unit.judge_scale COMMAND judge_scale 104 1000)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit)

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/files.hpp"
-#include "tests/fleet/fleet.hpp"
+#include "thresholds/rehearsal/fleet.hpp"
 
 namespace shakedown::mutation {
 namespace {
@@ -20,15 +20,12 @@ std::vector<fs::path> stored(const fs::path& root) {
   return folders;
 }
 
-fs::path made_up(const fs::path& root, const fs::path& folder, int hosts, int gpus, std::uint64_t launch) {
-  fleet::Plan plan;
-  plan.source = root / "ci/baselines/h200-sxm/4ranks/1";
-  plan.noise = fleet::read_noise(root / "tests/fleet/noise/calm.yaml");
-  plan.hosts = hosts;
-  plan.gpus = gpus;
-  plan.launch = launch;
-  fs::create_directories(folder);
-  fleet::Fleet(plan).write(folder);
+fs::path simulated(const fs::path& root, const fs::path& folder, int hosts, std::uint64_t launch) {
+  rehearsal::Order order;
+  order.noise = rehearsal::read_noise(root / "thresholds/rehearsal/noise/calm.yaml");
+  order.shape.hosts = hosts;
+  order.launch = launch;
+  rehearsal::write(rehearsal::Fleet(order).results(), folder);
   return folder;
 }
 
@@ -64,9 +61,9 @@ std::vector<Run> all_runs(const fs::path& root, const fs::path& scratch) {
     int hosts;
   };
   for (const Made& made : {Made{"8 GPUs", 1}, Made{"4 hosts", 4}}) {
-    runs.push_back(run_of(made.name, made_up(root, scratch / made.name, made.hosts, 8, 1)));
+    runs.push_back(run_of(made.name, simulated(root, scratch / made.name, made.hosts, 1)));
     runs.back().other =
-        baseline_of(read_results(std::vector{made_up(root, scratch / made.name / "other", made.hosts, 8, 2)}));
+        baseline_of(read_results(std::vector{simulated(root, scratch / made.name / "other", made.hosts, 2)}));
     runs.back().smaller = four;
   }
   return runs;

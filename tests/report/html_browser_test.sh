@@ -7,7 +7,7 @@ for browser in chromium chromium-browser google-chrome ''; do command -v "$brows
 [[ -n $browser ]] || { echo "SKIP: no chromium and no google-chrome here" && exit 77; }
 cd "$scratch" || exit 1
 
-"$build/tests/fleet/fleet" --gpus=8 --seed=1 --fault=gpu:rank=3,percent=10,in=hbm --out=run
+"$build/tests/rehearsal/rehearsal_rates" --gpus=8 --faults=hbm:0.1 --write=run
 run 1 "$build/report/shakedown" report --results=run --html=page.html
 
 # Acts like a reader, and writes the results into the page, where --dump-dom prints them.
@@ -58,7 +58,7 @@ if [[ ! -s $axe ]] && command -v npm >/dev/null; then
 fi
 [[ -s $axe ]] || { echo "SKIP: npm gives no axe-core" && finish; }
 run 0 "$build/report/shakedown" report --results="$root/ci/baselines/h200-sxm/4ranks/1" --html=pass.html
-"$build/tests/fleet/fleet" --gpus=8 --hosts=40 --seed=1 --fault=gpu:rank=30,percent=10,in=hbm --out=many
+"$build/tests/rehearsal/rehearsal_rates" --gpus=320 --faults=hbm:0.1 --write=many
 run 1 "$build/report/shakedown" report --results=many --html=many.html
 cat >axe.js <<'JS'
 addEventListener('load', function () {

@@ -35,7 +35,7 @@ fi
 
 # The commands in their shell blocks, without those that set up a machine, judge a whole machine, or need a cluster.
 shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | sed 's/  *#.*//')
-commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|fleet_soak|--tier=full')
+commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|--tier=full')
 PATH=$PWD/build/bin:$PATH
 cp "$root/tests/data/site.yaml" mysite.yaml
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10

@@ -1,5 +1,5 @@
 // How long it takes to read and judge the results of a whole cluster, to name its culprits and to write the report:
-// made-up fleets of hosts with 8 GPUs, with telemetry and three faults. Prints seconds of one core and peak memory;
+// simulated fleets of hosts with 8 GPUs and three faults. Prints seconds of one core and peak memory;
 // exit code 1 beyond 20 s or 2 GiB for 10,000 GPUs in a release build, if a culprit is not named, or if time grows
 // faster than the cluster.
 //
@@ -13,16 +13,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <iterator>
 #include <vector>
 
 #include "report/culprits.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
-#include "tests/fleet/fleet.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/rehearsal/fleet.hpp"
 
 namespace shakedown {
 namespace {
@@ -40,20 +39,20 @@ constexpr int gpus_per_host = 8;
 
 int slow_gpu_of(int gpus) { return gpus / 2; }
 
-/// A GPU in the middle is 5 % slow, a link of the first host 20 %, and the last host 8 %.
-fleet::Fleet fleet_of(int gpus) {
-  const std::string root = SHAKEDOWN_SOURCE_DIR, last_host = std::to_string(gpus / gpus_per_host - 1);
-  fleet::Plan plan;
-  plan.source = root + "/ci/baselines/h200-sxm/4ranks/1";
-  plan.noise = fleet::read_noise(root + "/tests/fleet/noise/calm.yaml");
-  plan.hosts = gpus / gpus_per_host;
-  plan.faults = {fleet::parse_fault("gpu:rank=" + std::to_string(slow_gpu_of(gpus)) + ",percent=5"),
-                 fleet::parse_fault("link:host=0,src=0,dst=3,fraction=0.8"),
-                 fleet::parse_fault("host:host=" + last_host + ",percent=8")};
-  return fleet::Fleet(plan);
+/// A GPU in the middle is 5 % slow, the copies of the first GPU to the next one 20 %, and the last host 8 %.
+rehearsal::Fleet fleet_of(int gpus) {
+  using enum rehearsal::Weakness;
+  rehearsal::Order order;
+  order.noise = rehearsal::read_noise(SHAKEDOWN_SOURCE_DIR "/thresholds/rehearsal/noise/calm.yaml");
+  order.shape.hosts = gpus / gpus_per_host;
+  const int slow = slow_gpu_of(gpus);
+  order.faults = {{gpu, 0.05, slow / gpus_per_host, slow % gpus_per_host},
+                  {one_way, 0.2, 0, 0},
+                  {host, 0.08, order.shape.hosts - 1, 0}};
+  return rehearsal::Fleet(order);
 }
 
-bool all_are_named(const Verdict& verdict, const fleet::Fleet& fleet, int gpus) {
+bool all_are_named(const Verdict& verdict, const rehearsal::Fleet& fleet, int gpus) {
   const auto is_named = [&](Cause cause, const auto& is_place) {
     return std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [&](const Diagnosis& diagnosis) {
       return diagnosis.causes.front() == cause && is_place(diagnosis.places);
@@ -61,25 +60,18 @@ bool all_are_named(const Verdict& verdict, const fleet::Fleet& fleet, int gpus) 
   };
   return is_named(Cause::slow_gpu, [&](const auto& places) { return places.at(0).rank == slow_gpu_of(gpus); }) &&
          is_named(Cause::slow_link,
-                  [](const auto& places) { return places.at(0).rank == 0 && places.at(1).rank == 3; }) &&
+                  [](const auto& places) { return places.at(0).rank == 0 && places.at(1).rank == 1; }) &&
          is_named(Cause::slow_node,
-                  [&](const auto& places) { return places.at(0).host == fleet.host(gpus / gpus_per_host - 1); });
+                  [&](const auto& places) { return places.at(0).host == fleet.machine().hosts.back().name; });
 }
 
-/// The documents of all families as one, as a program writes it that measures several.
-void write_as_one(const fleet::Fleet& fleet, const std::filesystem::path& file) {
-  nlohmann::json all;
-  for (const auto& family : fleet.families()) {
-    std::stringstream text;
-    fleet.write(family, text);
-    auto document = nlohmann::json::parse(text);
-    if (all.is_null()) {
-      all = std::move(document);
-    } else {
-      for (auto& row : document["benchmarks"]) all["benchmarks"].push_back(std::move(row));
-    }
+/// Writes all families as one file, as a program does that measures several.
+void write_as_one(std::vector<Results> all, const std::filesystem::path& folder) {
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    std::move(all[i].rows.begin(), all[i].rows.end(), std::back_inserter(all[0].rows));
   }
-  std::ofstream(file) << all;
+  all.resize(1);
+  rehearsal::write(all, folder);
 }
 
 // Of this process, one core: other programs on the machine do not count.
@@ -157,9 +149,9 @@ int main(int argc, char** argv) {
     const auto times = folder.path() / "times.txt";
     const bool good = in_child([&] {
                         if (one_file) {
-                          write_as_one(fleet_of(gpus), folder.path() / "all.json");
+                          write_as_one(fleet_of(gpus).results(), folder.path());
                         } else {
-                          fleet_of(gpus).write(folder.path());
+                          rehearsal::write(fleet_of(gpus).results(), folder.path());
                         }
                         return true;
                       }) &&
