@@ -78,7 +78,7 @@ shakedown_nightly(doubt_test judging_tests --gtest_filter=AVerdict.*:AValueThatI
 shakedown_nightly(falsified_test judging_tests --gtest_filter=FalsifiedRuns.*)
 shakedown_nightly(drift_test judging_tests --gtest_filter=Drift.*)
 
-# 10,000 GPUs: must name the culprits within 20 s.
+# 10,000 GPUs: must name the culprits within 20 s and 1 GiB.
 add_executable(judge_scale thresholds/judge_scale.cpp)
 target_link_libraries(judge_scale PRIVATE shakedown::rehearsal results_builder shakedown::report nlohmann_json::nlohmann_json)
 target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
