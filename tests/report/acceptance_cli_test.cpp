@@ -83,7 +83,7 @@ class AcceptanceTest : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
     EXPECT_NE(outcome.last_line.find(reason), std::string::npos) << outcome.output;
-    EXPECT_EQ(outcome.output.find("VERDICT:"), std::string::npos) << "what cannot be read is no verdict";
+    EXPECT_EQ(outcome.output.find("VERDICT:"), std::string::npos) << "a file that cannot be read has no verdict";
   }
 
   static void expect_unwritten(const Outcome& outcome, int code, const std::string& state, const std::string& reason) {
@@ -571,7 +571,7 @@ TEST_F(AcceptanceTest, ColoursByFlagAndEnvironmentOnly) {
   EXPECT_TRUE(coloured("", "--color"));
   EXPECT_TRUE(coloured("CLICOLOR_FORCE=1", ""));
   EXPECT_FALSE(coloured("CLICOLOR_FORCE=1 NO_COLOR=1", ""));
-  EXPECT_TRUE(coloured("NO_COLOR=1", "--color=yes")) << "who asks for it gets it";
+  EXPECT_TRUE(coloured("NO_COLOR=1", "--color=yes")) << "the flag overrides the variable";
   EXPECT_FALSE(coloured("CLICOLOR_FORCE=1", "--color=no"));
   expect_refused(accept_file("good.json", "--color=maybe"), "'maybe' is none of yes, no");
 }

@@ -220,7 +220,7 @@ TEST(Prometheus, PassesOnlyOnAPass) {
     Verdict verdict = passing();
     verdict.state = state;
     EXPECT_TRUE(contains(prometheus_text(verdict), "\nshakedown_pass{profile=\"test\"} 0\n"))
-        << "the series of a pass, or an alert would look at one that nobody writes any more";
+        << "a pass writes the series, too: an alert must not keep an old value";
     EXPECT_TRUE(contains(prometheus_text(verdict), "shakedown_verdict{verdict=\"" + lower(name(state)) + "\"} 1\n"));
     EXPECT_TRUE(contains(prometheus_text(verdict), "shakedown_verdict{verdict=\"pass\"} 0\n"));
   }

@@ -498,7 +498,7 @@ TEST(VerdictJson, RefusesAPassThatItsOwnFiguresOrCulpritsContradict) {
               verdict.culprits[0].fails = false;
             }),
             "")
-      << "what fails nothing may be said";
+      << "information may be shown";
 }
 
 TEST(VerdictJson, RefusesEachChangeOfWhatWasWritten) {
