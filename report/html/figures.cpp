@@ -63,24 +63,24 @@ std::string tint(double part) {
 // ---------------------------------------------------------------------------------------------------------------------
 // GPUs against their peers
 
-double limit_of(const PeerGroup& group) { return std::max(group.limit, group.kind.class_effect); }
+double limit_of(const Column& group) { return std::max(group.limit, group.kind.class_effect); }
 
 // Raw GEMM of one type follows the clock that each chip has; its rate per GHz says more.
-std::vector<const PeerGroup*> gpu_groups(const PeerComparison& peers) {
+std::vector<const Column*> gpu_groups(const UnitTable& table) {
   std::set<std::string> per_clock;
-  for (const PeerGroup& group : peers.groups) {
+  for (const Column& group : table.columns) {
     if (group.metric == "tflops_per_ghz") per_clock.insert(group.name);
   }
-  std::vector<const PeerGroup*> groups;
-  for (const PeerGroup& group : peers.groups) {
-    const bool of_links = group.units.empty() || family_of(group.name) == "p2p";  // they have a matrix
+  std::vector<const Column*> groups;
+  for (const Column& group : table.columns) {
+    const bool of_links = group.cells.empty() || family_of(group.name) == "p2p";  // they have a matrix
     const bool repeats = group.metric == "tflops" && group.name != "gemm" && per_clock.contains(group.name);
     if (!of_links && !repeats) groups.push_back(&group);
   }
   return groups;
 }
 
-std::string name_of(const PeerGroup& group) {
+std::string name_of(const Column& group) {
   std::string text = group.name;
   if (const auto dtype = key_part(text, "dtype"); !dtype.empty()) text = family_of(text) + " " + std::string(dtype);
   std::replace(text.begin(), text.end(), '/', ' ');
@@ -88,12 +88,12 @@ std::string name_of(const PeerGroup& group) {
 }
 
 /// Ranks in their order, or of very many the worst: those that stand out or come close to it.
-std::vector<int> shown_ranks(const Page& page, const std::vector<const PeerGroup*>& groups) {
+std::vector<int> shown_ranks(const Page& page, const std::vector<const Column*>& groups) {
   std::vector<double> worst(page.context->ranks.size(), -1);
-  for (const PeerGroup* group : groups) {
-    for (const PeerGroup::Unit& unit : group->units) {
-      auto& part = worst[static_cast<std::size_t>(unit.rank)];
-      part = std::max(part, unit.shortfall / limit_of(*group));
+  for (const Column* group : groups) {
+    for (const Cell& cell : group->cells) {
+      auto& part = worst[static_cast<std::size_t>(cell.unit.rank)];
+      part = std::max(part, cell.shortfall / limit_of(*group));
     }
   }
   std::vector<int> ranks(worst.size());
@@ -106,12 +106,12 @@ std::vector<int> shown_ranks(const Page& page, const std::vector<const PeerGroup
   return ranks;
 }
 
-std::string peers_heat(const Page& page, const std::vector<const PeerGroup*>& groups, const std::vector<int>& ranks) {
+std::string peers_heat(const Page& page, const std::vector<const Column*>& groups, const std::vector<int>& ranks) {
   std::vector<std::string> columns;
-  std::vector<std::map<int, const PeerGroup::Unit*>> units(groups.size());
+  std::vector<std::map<int, const Cell*>> units(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
     columns.push_back(name_of(*groups[i]));
-    for (const PeerGroup::Unit& unit : groups[i]->units) units[i].emplace(unit.rank, &unit);
+    for (const Cell& cell : groups[i]->cells) units[i].emplace(cell.unit.rank, &cell);
   }
   std::string rows;
   for (const int rank : ranks) {
@@ -124,15 +124,15 @@ std::string peers_heat(const Page& page, const std::vector<const PeerGroup*>& gr
         rows += "<td></td>";
         continue;
       }
-      const PeerGroup::Unit& unit = *found->second;
-      const double tenths = std::round(-1000 * unit.shortfall) / 10;
-      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (unit.out ? " !" : ""),
-                        joined_words(tint(unit.shortfall / limit_of(*groups[i])), unit.out ? "out" : ""));
+      const Cell& cell = *found->second;
+      const double tenths = std::round(-1000 * cell.shortfall) / 10;
+      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (cell.out ? " !" : ""),
+                        joined_words(tint(cell.shortfall / limit_of(*groups[i])), cell.out ? "out" : ""));
     }
     rows += "</tr>\n";
   }
   std::string limits = "<tr><th scope=\"row\">stands out beyond</th>";
-  for (const PeerGroup* group : groups) limits += heat_cell(fmt::format("{:.1f}", -100 * limit_of(*group)));
+  for (const Column* group : groups) limits += heat_cell(fmt::format("{:.1f}", -100 * limit_of(*group)));
   return heat(heat_head("rank", columns), rows + limits + "</tr>");
 }
 
@@ -148,9 +148,9 @@ std::string against_peers(const Page& page) {
              peers_heat(page, groups, ranks));
   if (!all) {
     std::string many;
-    for (const PeerGroup* group : groups) {
+    for (const Column* group : groups) {
       std::vector<double> values;
-      for (const PeerGroup::Unit& unit : group->units) values.push_back(-100 * unit.shortfall);
+      for (const Cell& cell : group->cells) values.push_back(-100 * cell.shortfall);
       many += figure(name_of(*group), svg::distribution(name_of(*group) + " of all GPUs", std::move(values),
                                                         -100 * limit_of(*group), "%"));
     }

@@ -19,7 +19,7 @@ struct Page {
   NodeList nodes;
   const Profile* profile = nullptr;  // that the run was judged by
   const Context* context = nullptr;  // of the launch with the most ranks; null: nothing but a verdict
-  PeerComparison peers;              // empty without results
+  UnitTable peers;              // empty without results
 };
 
 /// So many GPUs, hosts or findings are shown one by one; of more the worst.

@@ -104,7 +104,7 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   Diagnosis d;
   d.causes = {Cause::configuration};
   bool inside = false, links = false;  // inside: each host's own AllReduce was measured, and nobody stands out
-  for (const Comparison& c : run.peers().comparisons) {
+  for (const Comparison& c : run.table().comparisons) {
     inside = inside || c.key.part("scope") == "node";
     links = links || c.key.family() == "p2p";
   }

@@ -47,9 +47,9 @@ bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
 
-RunEvidence::RunEvidence(const Benchmarks& benchmarks, const PeerComparison& peers,
+RunEvidence::RunEvidence(const Benchmarks& benchmarks, const UnitTable& table,
                          const std::vector<Finding>& findings)
-    : benchmarks_(benchmarks), peers_(peers), findings_(findings) {
+    : benchmarks_(benchmarks), table_(table), findings_(findings) {
   for (const auto& [key, benchmark] : benchmarks) {
     if (context_ == nullptr || benchmark.context->world_size > context_->world_size) context_ = benchmark.context;
   }
@@ -169,21 +169,21 @@ std::optional<int> RunEvidence::neighbour(int rank, int local) const {
 
 void RunEvidence::read_peers() {
   std::vector<std::pair<RankPair, Evidence>> sums;
-  for (const Comparison& c : peers_.comparisons) {
+  for (const Comparison& c : table_.comparisons) {
     if (c.context->world_size != context_->world_size) continue;
     const bool both = both_ways(c.key);
     for (const PeerValue& v : c.values) {
-      if (!c.outlier(v)) continue;
+      if (!v.out) continue;
       if (c.key.part("scope") == "node") {
-        own_allreduce_[facts(v.rank).host].push_back(evidence_of(c, v));
-      } else if (v.from && both) {
-        sums.emplace_back(RankPair{*v.from, v.rank}, evidence_of(c, v));
-      } else if (v.from) {
-        links_[{*v.from, v.rank}].failing.push_back(evidence_of(c, v));
+        own_allreduce_[facts(v.unit.rank).host].push_back(evidence_of(c, v));
+      } else if (v.unit.kind == UnitKind::link && both) {
+        sums.emplace_back(RankPair{v.unit.from, v.unit.rank}, evidence_of(c, v));
+      } else if (v.unit.kind == UnitKind::link) {
+        links_[{v.unit.from, v.unit.rank}].failing.push_back(evidence_of(c, v));
       } else {
-        GpuEvidence& gpu = gpus_[v.rank];
+        GpuEvidence& gpu = gpus_[v.unit.rank];
         gpu.failing[aspect_of(c.key, c.metric)].push_back(evidence_of(c, v));
-        gpu.counts = gpu.counts || peers_.counts;
+        gpu.counts = gpu.counts || table_.counts;
       }
     }
     for (const PeerHost& h : c.hosts) {
@@ -209,16 +209,16 @@ void RunEvidence::read_support() {
   for (const auto& [pair, link] : links_) {
     for (const int rank : neighbours(pair.second)) hosts_with_slow_links[static_cast<std::size_t>(rank)] = true;
   }
-  for (const Comparison& c : peers_.comparisons) {
+  for (const Comparison& c : table_.comparisons) {
     if (c.context->world_size != context_->world_size || both_ways(c.key)) continue;
     for (const PeerValue& v : c.values) {
-      if (v.from) {
-        if (!hosts_with_slow_links[static_cast<std::size_t>(v.rank)]) continue;
-        LinkEvidence& link = links_[{*v.from, v.rank}];
+      if (v.unit.kind == UnitKind::link) {
+        if (!hosts_with_slow_links[static_cast<std::size_t>(v.unit.rank)]) continue;
+        LinkEvidence& link = links_[{v.unit.from, v.unit.rank}];
         ++link.total;
         if (c.low(v)) ++link.low;
-      } else if (hosts_with_slow_links[static_cast<std::size_t>(v.rank)] || gpus_.contains(v.rank)) {
-        GpuEvidence& gpu = gpus_[v.rank];
+      } else if (hosts_with_slow_links[static_cast<std::size_t>(v.unit.rank)] || gpus_.contains(v.unit.rank)) {
+        GpuEvidence& gpu = gpus_[v.unit.rank];
         const Aspect aspect = aspect_of(c.key, c.metric);
         gpu.shortfalls[aspect].push_back(v.shortfall);
         if (c.low(v)) ++gpu.low[aspect];

@@ -13,7 +13,7 @@
 #include "thresholds/findings/diagnosis.hpp"
 #include "thresholds/findings/finding.hpp"
 #include "thresholds/results/measured.hpp"
-#include "thresholds/units/peers.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
@@ -43,7 +43,7 @@ bool bad(const Finding&);
 class RunEvidence {
  public:
   /// All must outlive it. Of results with several numbers of ranks those with the most speak.
-  RunEvidence(const Benchmarks&, const PeerComparison&, const std::vector<Finding>&);
+  RunEvidence(const Benchmarks&, const UnitTable&, const std::vector<Finding>&);
 
   const Context* context() const { return context_; }  // null: nothing was measured
   const RankFacts& facts(int rank) const { return context_->ranks[static_cast<std::size_t>(rank)]; }
@@ -52,7 +52,7 @@ class RunEvidence {
   const std::map<std::string, std::vector<int>>& ranks_of() const { return ranks_of_; }  // by host
 
   const Benchmarks& benchmarks() const { return benchmarks_; }
-  const PeerComparison& peers() const { return peers_; }
+  const UnitTable& table() const { return table_; }
   const std::vector<Finding>& findings() const { return findings_; }
 
   std::string gpu(int rank) const;  // for nvidia-smi -i
@@ -79,7 +79,7 @@ class RunEvidence {
   std::optional<int> neighbour(int rank, int local) const;
 
   const Benchmarks& benchmarks_;
-  const PeerComparison& peers_;
+  const UnitTable& table_;
   const std::vector<Finding>& findings_;
   const Context* context_ = nullptr;
   std::map<std::string, std::vector<int>> ranks_of_;

@@ -29,9 +29,9 @@ constexpr std::size_t least_hosts = 3;
 
 class FabricJudge {
  public:
-  FabricJudge(const Benchmarks& benchmarks, const PeerComparison& peers,
+  FabricJudge(const Benchmarks& benchmarks, const UnitTable& table,
               const std::map<std::string, std::string>& leaves)
-      : peers_(peers), rounds_(benchmarks, leaves) {}
+      : table_(table), rounds_(benchmarks, leaves) {}
 
   FabricJudgement run() {
     for (const Benchmark* benchmark : rounds_.rows) {
@@ -211,15 +211,10 @@ class FabricJudge {
   }
 
   bool pcie_is_slow(int rank) const {
-    for (const PeerGroup& group : peers_.groups) {
-      const bool pcie = std::any_of(group.rows.begin(), group.rows.end(),
-                                    [&](std::size_t row) { return peers_.comparisons[row].key.family() == "pcie"; });
-      if (!pcie) continue;
-      for (const auto& unit : group.units) {
-        if (unit.rank == rank && unit.out) return true;
-      }
-    }
-    return false;
+    return std::ranges::any_of(table_.columns, [&](const Column& column) {
+      const Cell* cell = column.name.family() == "pcie" ? column.find(gpu_unit(rank)) : nullptr;
+      return cell != nullptr && cell->out;
+    });
   }
 
   void judge_nics() {
@@ -566,7 +561,7 @@ class FabricJudge {
     return finding;
   }
 
-  const PeerComparison& peers_;
+  const UnitTable& table_;
   const PairRounds rounds_;
   std::vector<double> all_sums_;
   std::set<Place> explained_, across_explained_;
@@ -576,9 +571,9 @@ class FabricJudge {
 
 }  // namespace
 
-FabricJudgement judge_fabric(const Benchmarks& benchmarks, const PeerComparison& peers,
+FabricJudgement judge_fabric(const Benchmarks& benchmarks, const UnitTable& table,
                              const std::map<std::string, std::string>& leaves) {
-  return FabricJudge(benchmarks, peers, leaves).run();
+  return FabricJudge(benchmarks, table, leaves).run();
 }
 
 }  // namespace shakedown

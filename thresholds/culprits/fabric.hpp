@@ -21,7 +21,7 @@
 
 #include "thresholds/findings/diagnosis.hpp"
 #include "thresholds/results/measured.hpp"
-#include "thresholds/units/peers.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
@@ -34,7 +34,7 @@ struct FabricJudgement {
 };
 
 /// `leaves`: of hosts whose leaf switch is not on record.
-FabricJudgement judge_fabric(const Benchmarks&, const PeerComparison&,
+FabricJudgement judge_fabric(const Benchmarks&, const UnitTable&,
                              const std::map<std::string, std::string>& leaves);
 
 }  // namespace shakedown

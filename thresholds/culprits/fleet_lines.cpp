@@ -136,9 +136,9 @@ class Fleet {
 };
 
 // How much faster than the others each GPU is in a class; of copies the median of those that it receives.
-ByGpu faster(const PeerGroup& group) {
-  std::vector<std::vector<double>> all(group.context->ranks.size());
-  for (const PeerGroup::Unit& unit : group.units) all[static_cast<std::size_t>(unit.rank)].push_back(-unit.shortfall);
+ByGpu faster(const Column& column) {
+  std::vector<std::vector<double>> all(column.context->ranks.size());
+  for (const Cell& cell : column.cells) all[static_cast<std::size_t>(cell.unit.rank)].push_back(-cell.shortfall);
   ByGpu result;
   for (auto& values : all) result.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
   std::vector<double> known;
@@ -154,29 +154,29 @@ ByGpu faster(const PeerGroup& group) {
 
 // The widest class of each kind of figure. What the silicon does per clock is judged GPU by GPU; racks differ in
 // clocks.
-bool is_shown(const PeerGroup& group) {
-  const bool wide = group.name == group.name.family() || group.name == "pcie/active:one";
-  return wide && aspect_of(group.name, group.metric) != Aspect::gemm && group.metric != "capacity_gb" &&
-         group.name != "pcie";
+bool is_shown(const Column& column) {
+  const bool wide = column.name == column.name.family() || column.name == "pcie/active:one";
+  return wide && aspect_of(column.name, column.metric) != Aspect::gemm && column.metric != "capacity_gb" &&
+         column.name != "pcie";
 }
 
-void add_lines(FleetLines& said, const Measured& measured, const PeerComparison& peers, const Places& places) {
-  const Context& context = *peers.groups.front().context;
+void add_lines(FleetLines& said, const Measured& measured, const UnitTable& table, const Places& places) {
+  const Context& context = *table.columns.front().context;
   const RankTelemetry telemetry(measured.benchmarks);
   ByGpu degrees;
   for (const RankFacts& rank : context.ranks) degrees.push_back(telemetry.value(rank.rank, "temperature_c"));
   const Fleet heat(degrees, known_celsius);
   const auto kinds = groupings(measured, context, places);
-  for (const PeerGroup& group : peers.groups) {
-    if (!is_shown(group) || group.context->world_size != context.world_size) continue;
-    const ByGpu values = faster(group);
-    const Fleet fleet(values, group.kind.spread);
+  for (const Column& column : table.columns) {
+    if (!is_shown(column) || column.context->world_size != context.world_size) continue;
+    const ByGpu values = faster(column);
+    const Fleet fleet(values, column.kind.spread);
     for (const auto& [by, groups] : kinds) {
       std::vector<FleetLine> lines;
       for (const auto& [name, gpus] : groups) {
         const Statistics s = fleet.of(gpus, groups.size()), c = heat.of(gpus, groups.size());
         if (s.known == 0 || s.known == context.ranks.size()) continue;
-        FleetLine line{by, name, group.name, s.known, s.median, s.p1, s.p99, s.ahead};
+        FleetLine line{by, name, column.name, s.known, s.median, s.p1, s.p99, s.ahead};
         if (c.known > 0) line.temperature_c = c.median, line.hotter_c = c.ahead;
         line.slow = s.ahead <= -slower_by && s.beyond_chance;
         line.hot = c.ahead >= hotter_by && c.beyond_chance;
@@ -234,14 +234,14 @@ std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile)
 
 }  // namespace
 
-FleetLines fleet_lines(const Measured& measured, const PeerComparison& peers, const Profile* profile,
+FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const Profile* profile,
                        const Places& places) {
   FleetLines said;
   // Processors have limits of sanity alone, from which a distance says nothing.
   const bool gpus = !measured.files.empty() && measured.files.front().context.backend == Backend::cuda;
   if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
   // On the host backend ranks share cores: who is slow is not said by where they stand.
-  if (peers.counts && !peers.groups.empty()) add_lines(said, measured, peers, places);
+  if (table.counts && !table.columns.empty()) add_lines(said, measured, table, places);
   return said;
 }
 

@@ -11,7 +11,7 @@
 #include "thresholds/findings/judge_options.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/profile.hpp"
-#include "thresholds/units/peers.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
@@ -45,6 +45,6 @@ struct FleetLines {
 inline constexpr std::size_t most_fleet_lines = 32;
 
 /// `profile`: null if none is for this machine. Firmware and driver are what pre-flight read.
-FleetLines fleet_lines(const Measured&, const PeerComparison&, const Profile* profile, const Places&);
+FleetLines fleet_lines(const Measured&, const UnitTable&, const Profile* profile, const Places&);
 
 }  // namespace shakedown

@@ -26,12 +26,12 @@ constexpr double asked_about = 0.075;
 
 class Investigation {
  public:
-  Investigation(const Benchmarks& benchmarks, const PeerComparison& peers, const std::vector<Finding>& findings,
+  Investigation(const Benchmarks& benchmarks, const UnitTable& table, const std::vector<Finding>& findings,
                 std::vector<Diagnosis> network)
-      : peers_(peers),
+      : table_(table),
         facts_(benchmarks),
         telemetry_(benchmarks),
-        evidence_(benchmarks, peers, findings),
+        evidence_(benchmarks, table, findings),
         context_(evidence_.context()),
         network_(std::move(network)) {}
 
@@ -158,7 +158,7 @@ class Investigation {
       const auto gpu = evidence_.gpus().find(rank);
       Diagnosis d = judge_rank(rank);
       d.detail += facts_.hint({rank});
-      d.fails = (gpu != evidence_.gpus().end() && gpu->second.counts) || (ports_.contains(rank) && peers_.counts);
+      d.fails = (gpu != evidence_.gpus().end() && gpu->second.counts) || (ports_.contains(rank) && table_.counts);
       add_evidence(d, std::move(evidence));
       slow_of_host_[evidence_.facts(rank).host].push_back(rank);
       by_rank_.emplace(rank, std::move(d));
@@ -267,7 +267,7 @@ class Investigation {
     std::vector<Evidence> evidence;
     if (whole != evidence_.hosts().end()) evidence = whole->second;
     if (own != evidence_.own_allreduce().end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
-    bool clocks = nearly, fails = (whole != evidence_.hosts().end() || only_own) && peers_.counts;
+    bool clocks = nearly, fails = (whole != evidence_.hosts().end() || only_own) && table_.counts;
     // A part of its GPUs is slow by itself, whatever else the host is.
     if (slow_ranks != slow_of_host_.end() && nearly) {
       for (const int rank : slow_ranks->second) {
@@ -313,12 +313,12 @@ class Investigation {
   // What the AllReduce inside each host says of this one: it separates the node from the network.
   std::optional<std::string> alone(const std::string& host) const {
     bool measured = false, slow = false;
-    for (const Comparison& c : peers_.comparisons) {
+    for (const Comparison& c : table_.comparisons) {
       if (c.key.part("scope") != "node") continue;
       for (const PeerValue& v : c.values) {
-        if (evidence_.facts(v.rank).host != host) continue;
+        if (evidence_.facts(v.unit.rank).host != host) continue;
         measured = true;
-        slow = slow || c.outlier(v);
+        slow = slow || v.out;
       }
     }
     if (!measured) return std::nullopt;
@@ -376,7 +376,7 @@ class Investigation {
   }
 
   bool counts(const std::vector<Evidence>& evidence) const {
-    return peers_.counts ||
+    return table_.counts ||
            std::any_of(evidence.begin(), evidence.end(), [](const Evidence& e) { return e.by != Judgement::peers; });
   }
 
@@ -391,7 +391,7 @@ class Investigation {
       const auto clock = telemetry_.clock_shortfall(rank);
       if (clock && *clock >= low_clock && telemetry_.held_back(rank) && !all_held_back()) {
         Diagnosis d = diagnosis({Cause::power_or_heat}, {rank});
-        d.fails = peers_.counts;
+        d.fails = table_.counts;
         d.percent = 100 * *clock;
         d.detail = "its clock is " + percent_text(*clock) + " below that of its peers, and the GPU says why";
         d.next =
@@ -424,9 +424,9 @@ class Investigation {
   // Median over GEMMs of how far a rank's raw rate is below that of its peers; only of those who may be asked about.
   std::map<int, double> raw_shortfalls() const {
     std::vector<std::vector<double>> all(evidence_.size());
-    for (const Comparison& c : peers_.comparisons) {
+    for (const Comparison& c : table_.comparisons) {
       if (!c.kind.clocked || c.context->world_size != context_->world_size) continue;
-      for (const PeerValue& v : c.values) all[static_cast<std::size_t>(v.rank)].push_back(v.shortfall);
+      for (const PeerValue& v : c.values) all[static_cast<std::size_t>(v.unit.rank)].push_back(v.shortfall);
     }
     std::map<int, double> result;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -482,7 +482,7 @@ class Investigation {
     });
   }
 
-  const PeerComparison& peers_;
+  const UnitTable& table_;
   const DividingFacts facts_;
   const RankTelemetry telemetry_;
   const RunEvidence evidence_;
@@ -498,9 +498,9 @@ class Investigation {
 
 }  // namespace
 
-std::vector<Diagnosis> diagnose(const Benchmarks& benchmarks, const PeerComparison& peers,
+std::vector<Diagnosis> diagnose(const Benchmarks& benchmarks, const UnitTable& table,
                                 const std::vector<Finding>& findings, std::vector<Diagnosis> network) {
-  return Investigation(benchmarks, peers, findings, std::move(network)).run();
+  return Investigation(benchmarks, table, findings, std::move(network)).run();
 }
 
 }  // namespace shakedown

@@ -19,6 +19,7 @@
 #include "thresholds/rules/transport.hpp"
 #include "thresholds/rules/validity.hpp"
 #include "thresholds/units/missed_limits.hpp"
+#include "thresholds/units/peers.hpp"
 
 namespace shakedown {
 namespace {
@@ -154,7 +155,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 }
 
 // By limits: of the run itself, of what its GPUs counted, and of the profile.
-void judge_by_limits(const Measured& measured, const Selection& selection, const PeerComparison& peers,
+void judge_by_limits(const Measured& measured, const Selection& selection, const UnitTable& table,
                      const JudgeOptions& options, Verdict& verdict) {
   const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
   append(verdict, judge_machine(measured.files, options, gpus_per_host));
@@ -176,7 +177,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     verdict.findings.push_back(finding);
   }
   RuleFindings rules = judge_rules(measured, selection.profile, options.families, verdict.findings,
-                                   judge_validity(measured.benchmarks, selection.profile, options.families), peers);
+                                   judge_validity(measured.benchmarks, selection.profile, options.families), compared_families(table));
   append(verdict, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.known_families = rules.known_families;
@@ -224,11 +225,11 @@ void judge_by_baseline(const Measured& measured, const References& references, c
 
 // By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
 // is said in one line: a finding for each comparison would bury the others.
-void judge_by_comparison(const Measured& measured, const Profile* profile, const PeerComparison& peers,
+void judge_by_comparison(const Measured& measured, const Profile* profile, const UnitTable& table,
                          const References& references, const JudgeOptions& options, Verdict& verdict) {
   const auto speak = [&](Judgement by, std::string text) { verdict.summaries.push_back({by, std::move(text)}); };
-  append(verdict, findings_of(peers));
-  speak(Judgement::peers, summary(peers));
+  append(verdict, findings_of(table));
+  speak(Judgement::peers, summary(table));
   const CrossChecks checks = cross_check(measured.benchmarks, options.families);
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
   append(verdict, chosen(checks.findings, [](const Finding& finding) { return !finding.good(); }));
@@ -248,10 +249,10 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
 }
 
 // By rounds of pairs.
-FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
+FabricJudgement judge_between_hosts(const Measured& measured, const UnitTable& table, const JudgeOptions& options,
                                     Verdict& verdict) {
   if (!options.families.contains("pairs")) return {};
-  FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.places.leaves);
+  FabricJudgement fabric = judge_fabric(measured.benchmarks, table, options.places.leaves);
   if (!fabric.said.empty()) verdict.summaries.push_back({Judgement::peers, fabric.said});
   append(verdict, std::move(fabric.wrong_data));
   return fabric;
@@ -326,14 +327,14 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   refuse_unknown(given.families, measured, references.profiles);
   Verdict verdict = start(measured.files, options);
   const Selection selection = select_profile(measured.files, references.profiles);
-  const PeerComparison peers = compare_peers(measured.benchmarks, options.families);
-  judge_by_limits(measured, selection, peers, options, verdict);
-  FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
-  const auto attributions = attribute_missed_limits(verdict.findings, measured.benchmarks, peers);
+  const UnitTable table = compare_peers(measured.benchmarks, options.families);
+  judge_by_limits(measured, selection, table, options, verdict);
+  FabricJudgement fabric = judge_between_hosts(measured, table, options, verdict);
+  const auto attributions = attribute_missed_limits(verdict.findings, measured.benchmarks, table);
   verdict.findings = attributed(std::move(verdict.findings), attributions);
-  judge_by_comparison(measured, selection.profile, peers, references, options, verdict);
-  verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
-  verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings, std::move(fabric.suspects));
+  judge_by_comparison(measured, selection.profile, table, references, options, verdict);
+  verdict.fleet = fleet_lines(measured, table, selection.profile, options.places);
+  verdict.culprits = diagnose(measured.benchmarks, table, verdict.findings, std::move(fabric.suspects));
   append(verdict, findings_of(verdict.culprits));
   append(verdict, std::move(fabric.findings));
   conclude(verdict);

@@ -31,12 +31,14 @@ Finding plain(const Key& key, Status status, const std::string& detail, int rank
 class RulesJudge {
  public:
   RulesJudge(const Measured& measured, const FamilySet& families, const std::vector<Finding>& before,
-             std::vector<Finding> untrue, const PeerComparison& peers)
-      : results_(measured.files), families_(families), before_(before), benchmarks_(measured.benchmarks) {
+             std::vector<Finding> untrue, std::set<std::string> among_peers)
+      : results_(measured.files),
+        families_(families),
+        before_(before),
+        benchmarks_(measured.benchmarks),
+        among_peers_(std::move(among_peers)) {
     for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
     for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(key.family(), benchmark.context);
-    if (!peers.counts) return;
-    for (const Comparison& comparison : peers.comparisons) among_peers_.insert(comparison.key.family());
   }
 
   RuleFindings judge(const Profile* profile) {
@@ -291,12 +293,12 @@ class RulesJudge {
   const FamilySet& families_;
   const std::vector<Finding>& before_;
   const Benchmarks& benchmarks_;
+  const std::set<std::string> among_peers_;  // families in which ranks were compared with each other
   std::map<Key, Finding> untrue_;  // by key
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<Key> judged_keys_, counted_keys_;
   std::set<std::string> judged_families_;
-  std::set<std::string> among_peers_;  // families in which ranks were compared with each other
   bool waived_by_choice_ = false;      // not because there is no pair
   bool stopped_by_preflight_ = false;
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
@@ -306,8 +308,9 @@ class RulesJudge {
 }  // namespace
 
 RuleFindings judge_rules(const Measured& measured, const Profile* profile, const FamilySet& families,
-                         const std::vector<Finding>& before, std::vector<Finding> untrue, const PeerComparison& peers) {
-  return RulesJudge(measured, families, before, std::move(untrue), peers).judge(profile);
+                         const std::vector<Finding>& before, std::vector<Finding> untrue,
+                         std::set<std::string> among_peers) {
+  return RulesJudge(measured, families, before, std::move(untrue), std::move(among_peers)).judge(profile);
 }
 
 }  // namespace shakedown

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "thresholds/findings/finding.hpp"
-#include "thresholds/findings/peer_comparison.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/profile.hpp"
 
@@ -30,9 +30,9 @@ struct RuleFindings {
 
 /// `profile`: null if none is for this machine. `families`: only their benchmarks. `before`: what was found already;
 /// where that or pre-flight fails and nothing else was measured, the rest is one finding. `untrue`: figures that cannot
-/// be true, by key; each stands in the findings of the rules about that key, or as one of its own. `peers`: what was
-/// judged without a rule.
+/// be true, by key; each stands in the findings of the rules about that key, or as one of its own. `among_peers`: the
+/// families that were judged without a rule, against the ranks of this run.
 RuleFindings judge_rules(const Measured&, const Profile*, const FamilySet& families, const std::vector<Finding>& before,
-                         std::vector<Finding> untrue, const PeerComparison& peers);
+                         std::vector<Finding> untrue, std::set<std::string> among_peers);
 
 }  // namespace shakedown

@@ -1,28 +1,32 @@
-// Decides who stands out in a class; docs/verdict.md has the rates.
+// Decides which units stand out in a class; docs/verdict.md has the rates.
 //
-// Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
+// In a class with the shortfalls v of N GPUs (or links), a unit stands out if v - centre exceeds
 //   max(effect, 6 s, min(4 g, t s))
-// - effect: what is worth a person's time: 1.2 % where several rows agree, else that of the metric;
-// - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
-//   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
-//   what is known, since one healthy GPU is all that the other is compared with;
-// - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
+// - effect: the smallest fault that is worth a repair: 1.2 % if several rows agree, else that of the metric;
+// - s: 1.4826 times the median distance of the better half from the centre, combined with the known spread of such
+//   chips, which weighs as much as eight GPUs: a few cannot show their own spread. For two or three GPUs s is sqrt(2)
+//   times the known spread, since there is only one healthy GPU to compare with;
+// - t: the distance of the worst of N from the centre, in s, if tails are as heavy as those of chips, in all but 1 % of
 //   fleets, above 64 GPUs 0.4 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
-//   does. s holds the noise of rows, too, whose tails are lighter: so it is half of that;
-// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
-//   tails are that heavy here: of such tails the worst of any number lies beyond 4 times the best in 1 / (1 + 4^5)
-//   = 0.1 % of fleets. Where they are lighter, it keeps the limit low.
-// A chip that only power holds back is slow and not at fault, as far as healthy chips are behind.
+//   does. s includes the noise of rows, whose tails are lighter: t is therefore half of that distance;
+// - g: the distance of the best from the centre. Hardware does not become faster by a fault, so the good side shows
+//   whether tails are that heavy here: with such tails the worst of any number is beyond 4 times the best in
+//   1 / (1 + 4^5) = 0.1 % of fleets. If tails are lighter, g keeps the limit low.
+// A chip that only power slows is not at fault, within the range of healthy chips.
 #include "thresholds/units/classes.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <map>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "base/statistics.hpp"
 #include "thresholds/catalogue/metrics.hpp"
-#include "thresholds/rules/profile.hpp"
 #include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/doubt.hpp"
 
@@ -32,44 +36,42 @@ namespace {
 constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
-// The part of fleets with a healthy GPU beyond. A node or eight of them are to show a fault of 2 %.
+// The share of fleets with a healthy GPU beyond the limit. One to eight nodes have to show a fault of 2 %.
 double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
 
-using Unit = PeerGroup::Unit;
-
-// Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host, so that
-// the better quarter of copies is what the others are compared with.
+// Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host: links are
+// therefore compared with the better quarter.
 double centre_of(const std::vector<double>& sorted, bool links) {
   if (sorted.size() == 2) return sorted.front();
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
 }
 
-// What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
-double known_spread(const PeerGroup& group) {
-  const auto rows = static_cast<double>(group.units.front().rows);
-  const double of_rows = group.kind.row * group.kind.row * (rows > 1 ? 1.57 / rows : 1);
-  return std::sqrt(group.kind.spread * group.kind.spread + of_rows);
+// The known spread of the median over the rows of a class: its variance is pi / 2 times that of the mean.
+double known_spread(const Column& column) {
+  const auto rows = static_cast<double>(column.cells.front().rows);
+  const double of_rows = column.kind.row * column.kind.row * (rows > 1 ? 1.57 / rows : 1);
+  return std::sqrt(column.kind.spread * column.kind.spread + of_rows);
 }
 
-/// What classes of one family, metric and number of rows show together: the types of GEMM, the directions of HBM.
+/// The spread over classes of one family, metric and number of rows: the types of GEMM, the directions of HBM.
 struct Seen {
-  double variances = 0, units = 0;  // variance times units, and units
+  double variances = 0, units = 0;  // sum of variance times units, and of units
 };
 using SeenTogether = std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen>;
 
-Seen& seen_of(SeenTogether& together, const PeerGroup& group) {
-  return together[{group.name.family(), group.metric, group.device, group.units.front().rows}];
+Seen& seen_of(SeenTogether& together, const Column& column) {
+  return together[{column.name.family(), column.metric, column.device, column.cells.front().rows}];
 }
 
-// The standard deviation that the shortest half of the values shows: of two groups, that of the closer one.
+// The standard deviation that the shortest half of the values shows: if there are two groups, that of the closer one.
 double spread_of_shortest_half(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   double width = HUGE_VAL;
   for (std::size_t i = 0; i + half <= sorted.size(); ++i) width = std::min(width, sorted[i + half - 1] - sorted[i]);
-  return 0.7413 * width;  // of a normal distribution, half of the values are within 1.349 standard deviations
+  return 0.7413 * width;  // half of a normal distribution is within 1.349 standard deviations
 }
 
-// Of the better half: hardware does not become faster by a fault. Two groups of healthy GPUs, such as two makes of
+// Uses the better half: hardware does not become faster by a fault. Two groups of healthy GPUs, such as two makes of
 // memory, are wider together than either is.
 double spread_of_healthy(const std::vector<double>& sorted, double centre) {
   std::vector<double> better;
@@ -84,165 +86,129 @@ double spread_of_healthy(const std::vector<double>& sorted, double centre) {
   return sigma > two_groups * of_half ? of_half : sigma;
 }
 
-/// Centres the shortfalls, and leaves how far the best is from the centre in group.limit.
-void measure(PeerGroup& group, SeenTogether& together) {
+/// Centres the shortfalls, and stores the distance of the best from the centre in column.limit.
+void measure(Column& column, SeenTogether& together) {
   std::vector<double> sorted;
-  sorted.reserve(group.units.size());
-  for (const Unit& unit : group.units) sorted.push_back(unit.shortfall);
+  sorted.reserve(column.cells.size());
+  for (const Cell& cell : column.cells) sorted.push_back(cell.shortfall);
   std::sort(sorted.begin(), sorted.end());
-  const bool links = group.units.front().from.has_value();
-  // Half of the links are slow where a GPU of four has bad ports, and more where half of the GPUs are slow themselves.
-  if (group.name.family() != "p2p") sorted.resize(better_group(sorted, group.kind.class_effect));
+  const bool links = column.cells.front().unit.kind == UnitKind::link;
+  // One GPU of four with bad ports slows half of the links.
+  if (column.name.family() != "p2p") sorted.resize(better_group(sorted, column.kind.class_effect));
   const double centre = centre_of(sorted, links);
-  for (Unit& unit : group.units) unit.shortfall -= centre;
-  if (group.units.size() <= few) return;
-  group.limit = centre - sorted.front();
+  for (Cell& cell : column.cells) cell.shortfall -= centre;
+  if (column.cells.size() <= few) return;
+  column.limit = centre - sorted.front();
   const double s = spread_of_healthy(sorted, centre);
-  Seen& seen = seen_of(together, group);
+  Seen& seen = seen_of(together, column);
   seen.variances += s * s * static_cast<double>(sorted.size());
   seen.units += static_cast<double>(sorted.size());
 }
 
-void limit(PeerGroup& group, SeenTogether& together) {
-  const double known = known_spread(group);
-  const Seen seen = seen_of(together, group);
-  group.scale =
-      group.units.size() <= few
+void limit(Column& column, SeenTogether& together) {
+  const double known = known_spread(column);
+  const Seen seen = seen_of(together, column);
+  column.scale =
+      column.cells.size() <= few
           ? std::sqrt(2.0) * known
           : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
-  const double heavy = std::max(sigmas, worst_of(group.units.size(), alpha(group.units.size())));
-  group.limit = std::clamp(of_the_best * group.limit, sigmas * group.scale, heavy * group.scale);
-}
-
-// What most rows agree on: the lower median, of two rows the better one.
-void add_unit(PeerGroup& group, std::vector<double>& shortfalls, int rank, std::optional<int> from, bool repeated) {
-  const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
-  std::nth_element(shortfalls.begin(), middle, shortfalls.end());
-  group.units.push_back({rank, from, *middle, shortfalls.size(), repeated, false});
-  shortfalls.clear();
+  const double heavy = std::max(sigmas, worst_of(column.cells.size(), alpha(column.cells.size())));
+  column.limit = std::clamp(of_the_best * column.limit, sigmas * column.scale, heavy * column.scale);
 }
 
 bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_repetitions; }
 
-void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
-  struct Value {
-    int rank, from;
-    double shortfall;
-    bool repeated;
-  };
-  const auto unit = [&](const PeerValue& v) { return unit_of(group.name, v.rank, v.from); };
-  // In the order of ranks by counting: of 10,000 GPUs there are a million.
-  std::vector<std::size_t> at(group.context->ranks.size() + 1);
-  for (const std::size_t row : group.rows) {
-    for (const PeerValue& v : comparisons[row].values) ++at[static_cast<std::size_t>(unit(v).rank) + 1];
-  }
-  std::partial_sum(at.begin(), at.end(), at.begin());
-  std::vector<Value> values(at.back());
-  auto next = at;
-  for (const std::size_t row : group.rows) {
+using UnitValue = std::pair<Unit, const PeerValue*>;
+
+// Takes what most rows agree on: the lower median, of two rows the better one.
+Cell cell_of(std::span<const UnitValue> values) {
+  std::vector<double> shortfalls;
+  for (const auto& [unit, value] : values) shortfalls.push_back(value->shortfall);
+  const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
+  std::nth_element(shortfalls.begin(), middle, shortfalls.end());
+  return {values.front().first, *middle, shortfalls.size(), is_repeated(*values.front().second), false};
+}
+
+void fill(Column& column, const std::vector<Comparison>& comparisons) {
+  // Put in order by rank without sorting: 10,000 GPUs have a million values.
+  std::vector<std::vector<UnitValue>> by_rank(column.context->ranks.size());
+  for (const std::size_t row : column.rows) {
     for (const PeerValue& v : comparisons[row].values) {
-      const ClassUnit of = unit(v);
-      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall, is_repeated(v)};
+      const Unit unit = unit_of(column.name, v.unit.rank, v.unit.source());
+      by_rank[static_cast<std::size_t>(unit.rank)].emplace_back(unit, &v);
     }
   }
-  for (std::size_t rank = 0; rank + 1 < at.size(); ++rank) {
-    std::sort(values.begin() + static_cast<std::ptrdiff_t>(at[rank]),
-              values.begin() + static_cast<std::ptrdiff_t>(at[rank + 1]),
-              [](const Value& a, const Value& b) { return a.from < b.from; });
-  }
-  std::vector<double> shortfalls;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    shortfalls.push_back(values[i].shortfall);
-    const bool last =
-        i + 1 == values.size() || values[i + 1].rank != values[i].rank || values[i + 1].from != values[i].from;
-    if (!last) continue;
-    const auto from = values[i].from < 0 ? std::nullopt : std::optional(values[i].from);
-    add_unit(group, shortfalls, values[i].rank, from, values[i].repeated);
+  for (auto& values : by_rank) {
+    std::ranges::stable_sort(values, {}, &UnitValue::first);
+    for (auto first = values.begin(); first != values.end();) {
+      const auto last = std::find_if(first, values.end(), [&](const UnitValue& v) { return v.first != first->first; });
+      column.cells.push_back(cell_of({first, last}));
+      first = last;
+    }
   }
 }
 
-// Of copies by the GPU at one end.
-std::string_view end_of(const PeerGroup& group) { return group.name.part("end"); }
+// The end of copies whose GPU a class describes: "src", "dst" or none.
+std::string_view end_of(const Column& column) { return column.name.part("end"); }
 
-class Groups {
- public:
-  Groups(PeerComparison& peers, const RankTelemetry& telemetry) : peers_(peers), telemetry_(telemetry) {}
-
-  void judge() {
-    collect();
-    SeenTogether together;
-    for (PeerGroup& group : peers_.groups) fill(group, peers_.comparisons);
-    // Of two GPUs all that one sends is one link, and a class of its own.
-    std::erase_if(peers_.groups,
-                  [](const PeerGroup& group) { return !end_of(group).empty() && group.units.front().rows == 1; });
-    for (PeerGroup& group : peers_.groups) measure(group, together);
-    for (PeerGroup& group : peers_.groups) {
-      limit(group, together);
-      mark(group);
+void add_columns(UnitTable& table) {
+  std::map<std::tuple<ClassMetric, std::string, int>, std::size_t> index;
+  for (std::size_t row = 0; row < table.comparisons.size(); ++row) {
+    const Comparison& c = table.comparisons[row];
+    auto names = classes_of(c.key);
+    // A row that was repeated confirms itself: it is a class of its own.
+    const bool repeated = std::ranges::any_of(c.values, is_repeated);
+    if (repeated && std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
+    for (const Key& name : names) {
+      const ClassMetric of{name, c.metric};
+      const auto [found, fresh] =
+          index.emplace(std::tuple(of, c.device, c.context->world_size), table.columns.size());
+      if (fresh) table.columns.push_back({of, c.device, c.kind, c.context, 0, 0, {}, {}});
+      table.columns[found->second].rows.push_back(row);
     }
   }
+  // A class that has all rows of a wider one repeats it.
+  std::set<std::pair<std::string, std::vector<std::size_t>>> seen;
+  std::erase_if(table.columns, [&](const Column& c) { return !seen.emplace(end_of(c), c.rows).second; });
+}
 
- private:
-  void collect() {
-    std::map<std::tuple<Key, std::string, std::string, int>, std::size_t> index;
-    for (std::size_t row = 0; row < peers_.comparisons.size(); ++row) {
-      const Comparison& c = peers_.comparisons[row];
-      auto names = classes_of(c.key);
-      // A row that was repeated confirms itself: it is a class of its own.
-      const bool repeated = std::any_of(c.values.begin(), c.values.end(), is_repeated);
-      if (repeated && std::find(names.begin(), names.end(), c.key) == names.end()) names.push_back(c.key);
-      for (const Key& name : names) {
-        const auto [found, fresh] =
-            index.emplace(std::tuple(name, c.metric, c.device, c.context->world_size), peers_.groups.size());
-        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, {}, {}});
-        peers_.groups[found->second].rows.push_back(row);
-      }
+// A lower limit applies only if several rows agree, never because a row was measured more often.
+double limit_of(const Column& column, const Cell& cell) {
+  const bool few_rows = !column.name.part("engine").empty();  // two of three may be off by accident
+  return std::max(column.limit, cell.rows > 1 && !few_rows ? column.kind.class_effect : column.kind.effect);
+}
+
+bool is_slow_silicon(const Column& column, const Cell& cell, const RankTelemetry& telemetry) {
+  if (!column.kind.clocked) return false;
+  const double slower = lower_is_better(column.metric) ? cell.shortfall / (1 + cell.shortfall) : cell.shortfall;
+  return slower <= slowest_of(column.cells.size(), true) && telemetry.power_limited(cell.unit.rank);
+}
+
+// Marks the cells that stand out, and the values that they are made of.
+void mark(Column& column, std::vector<Comparison>& comparisons, const RankTelemetry& telemetry) {
+  std::map<Unit, bool> out;  // units that stand out, and whether other rows or repetitions confirm it
+  double limit = limit_of(column, column.cells.front());
+  for (Cell& cell : column.cells) {
+    limit = limit_of(column, cell);
+    if (cell.shortfall <= limit || is_slow_silicon(column, cell, telemetry)) continue;
+    cell.out = cell.rows > 1 || cell.repeated || !is_brief(column.name, column.metric);
+    out.emplace(cell.unit, cell.out);
+  }
+  column.limit = limit;
+  for (const std::size_t row : column.rows) {
+    Comparison& c = comparisons[row];
+    if (c.limit == 0 || !out.empty()) {
+      c.limit = limit;
+      c.scale = column.scale;
     }
-    // A class of all rows of the wider one is that.
-    std::set<std::pair<std::string, std::vector<std::size_t>>> seen;
-    std::erase_if(peers_.groups, [&](const PeerGroup& g) { return !seen.emplace(end_of(g), g.rows).second; });
-  }
-
-  // A lower limit only where several rows agree: never because a row was measured more often, for whomever that was.
-  double limit_of(const PeerGroup& group, const Unit& unit) const {
-    const bool few_rows = !group.name.part("engine").empty();  // two of three may be off by accident
-    return std::max(group.limit, unit.rows > 1 && !few_rows ? group.kind.class_effect : group.kind.effect);
-  }
-
-  bool is_slow_silicon(const PeerGroup& group, const Unit& unit) const {
-    if (!group.kind.clocked) return false;
-    const double slower = lower_is_better(group.metric) ? unit.shortfall / (1 + unit.shortfall) : unit.shortfall;
-    return slower <= slowest_of(group.units.size(), true) && telemetry_.power_limited(unit.rank);
-  }
-
-  void mark(PeerGroup& group) {
-    std::map<ClassUnit, bool> out;  // who stands out, and whether that counts
-    double limit = limit_of(group, group.units.front());
-    for (Unit& unit : group.units) {
-      limit = limit_of(group, unit);
-      if (unit.shortfall <= limit || is_slow_silicon(group, unit)) continue;
-      unit.out = unit.rows > 1 || unit.repeated || !is_brief(group.name, group.metric);
-      out.emplace(ClassUnit{unit.rank, unit.from}, unit.out);
-    }
-    group.limit = limit;
-    for (const std::size_t row : group.rows) {
-      Comparison& c = peers_.comparisons[row];
-      if (c.limit == 0 || !out.empty()) {
-        c.limit = limit;
-        c.scale = group.scale;
-      }
-      if (out.empty()) continue;
-      for (PeerValue& v : c.values) {
-        const auto found = out.find(unit_of(group.name, v.rank, v.from));
-        if (found == out.end() || v.shortfall <= limit / 2) continue;
-        (found->second ? v.out : v.noted) = true;
-      }
+    if (out.empty()) continue;
+    for (PeerValue& v : c.values) {
+      const auto found = out.find(unit_of(column.name, v.unit.rank, v.unit.source()));
+      if (found == out.end() || v.shortfall <= limit / 2) continue;
+      (found->second ? v.out : v.noted) = true;
     }
   }
-
-  PeerComparison& peers_;
-  const RankTelemetry& telemetry_;
-};
+}
 
 }  // namespace
 
@@ -279,12 +245,25 @@ std::size_t better_group(const std::vector<double>& sorted, double effect) {
   return sorted.size();
 }
 
-ClassUnit unit_of(const Key& name, int rank, std::optional<int> from) {
-  const auto end = name.part("end");
-  if (!from || end.empty()) return {rank, from};
-  return {end == "src" ? *from : rank, std::nullopt};
+Unit unit_of(const Key& class_name, int rank, std::optional<int> from) {
+  const auto end = class_name.part("end");
+  if (!from || end.empty()) return unit_at(rank, from);
+  return gpu_unit(end == "src" ? *from : rank);
 }
 
-void judge_groups(PeerComparison& peers, const RankTelemetry& telemetry) { Groups(peers, telemetry).judge(); }
+void fill_columns(UnitTable& table, const RankTelemetry& telemetry) {
+  add_columns(table);
+  for (Column& column : table.columns) fill(column, table.comparisons);
+  // With two GPUs the copies that one sends are one link, which is a class of its own.
+  std::erase_if(table.columns, [](const Column& c) { return !end_of(c).empty() && c.cells.front().rows == 1; });
+  SeenTogether together;
+  for (Column& column : table.columns) measure(column, together);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    Column& column = table.columns[i];
+    limit(column, together);
+    mark(column, table.comparisons, telemetry);
+    table.columns_of[column].push_back(i);
+  }
+}
 
 }  // namespace shakedown

@@ -4,7 +4,6 @@
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -33,18 +32,11 @@ constexpr std::size_t several = 3;
 enum class Miss { own, fleet, noted, open };
 
 using Values = std::vector<std::optional<double>>;
-using UnitId = std::uint64_t;
-
-UnitId id(const ClassUnit& unit) {
-  return (static_cast<UnitId>(unit.rank) << 32U) + static_cast<UnitId>(unit.from.value_or(-1) + 1);
-}
 
 class Attributor {
  public:
-  Attributor(const std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
-      : findings_(findings), benchmarks_(benchmarks), peers_(peers), telemetry_(benchmarks) {
-    for (const PeerGroup& group : peers.groups) groups_[{group.name, group.metric}].push_back(&group);
-  }
+  Attributor(const std::vector<Finding>& findings, const Benchmarks& benchmarks, const UnitTable& table)
+      : findings_(findings), benchmarks_(benchmarks), table_(table), telemetry_(benchmarks) {}
 
   std::vector<Attribution> run() {
     attribute_limits_by_rank();
@@ -113,7 +105,7 @@ class Attributor {
       if (!values[i] || !limit.is_missed_by(*values[i])) continue;
       const auto from = sources.of(benchmark.context->ranks[i]);
       for (const Key& name : classes_of(f.key)) {
-        counts_[{name, f.metric}][id(unit_of(name, static_cast<int>(i), from))];
+        counts_[{name, f.metric}][unit_of(name, static_cast<int>(i), from)];
       }
     }
   }
@@ -121,11 +113,11 @@ class Attributor {
   // Classes in which many miss a limit. A step is mostly GEMM: what holds for the clocks of one holds for the other.
   void find_crowd(const Finding& f) {
     const Key name = classes_of(f.key).front();
-    const auto groups = groups_.find({name, f.metric});
+    const auto columns = table_.columns_of.find({name, f.metric});
     const auto found = counts_.find({name, f.metric});
-    if (groups == groups_.end() || found == counts_.end() || found->second.size() < several) return;
+    if (columns == table_.columns_of.end() || found == counts_.end() || found->second.size() < several) return;
     std::size_t all = 0;
-    for (const PeerGroup* group : groups->second) all += group->units.size();
+    for (const std::size_t column : columns->second) all += table_.columns[column].cells.size();
     if (static_cast<double>(found->second.size()) < many * static_cast<double>(all)) return;
     if (peer_class(f.key, f.metric)->clocked) {
       clocks_are_crowded_ = true;
@@ -148,7 +140,7 @@ class Attributor {
       for (std::size_t rank = 0; rank < values.size(); ++rank) {
         if (!values[rank]) continue;
         const auto from = sources.of(benchmark.context->ranks[rank]);
-        const auto unit = found->second.find(id(unit_of(name, static_cast<int>(rank), from)));
+        const auto unit = found->second.find(unit_of(name, static_cast<int>(rank), from));
         if (unit == found->second.end()) continue;
         ++unit->second.rows;
         unit->second.below += f.status == Status::fail && limit.is_missed_by(*values[rank]) ? 1 : 0;
@@ -284,34 +276,21 @@ class Attributor {
   // Of this GPU or link in the classes of the key.
   Standing standing(const Key& key, const std::string& metric, int rank, std::optional<int> from) const {
     Standing result;
-    auto names = classes_of(key);
-    names.push_back(key);  // a row that was repeated is a class of its own
-    for (const Key& name : names) {
-      const auto found = groups_.find({name, metric});
-      if (found == groups_.end()) continue;
-      for (const PeerGroup* group : found->second) {
-        const ClassUnit wanted = unit_of(name, rank, from);
-        const auto unit = std::lower_bound(group->units.begin(), group->units.end(), id(wanted),
-                                           [](const PeerGroup::Unit& u, UnitId of) {
-                                             return id({u.rank, u.from}) < of;
-                                           });
-        if (unit == group->units.end() || ClassUnit{unit->rank, unit->from} != wanted) continue;
-        if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
-        result.compared = true;
-        result.out = result.out || unit->out;
-        result.narrowest = unit->shortfall;
-      }
+    for (const auto& [column, cell] : table_.cells(key, metric, rank, from)) {
+      if (!result.compared) result.shortfall = cell->shortfall, result.scale = column->scale;
+      result.compared = true;
+      result.out = result.out || cell->out;
+      result.narrowest = cell->shortfall;
     }
     return result;
   }
 
   // By more than one value may be off: then a missed limit of this row is not the clock's doing.
   bool slow_per_clock(const Key& key, int rank) const {
-    for (const Comparison& c : peers_.comparisons) {
+    for (const Comparison& c : table_.comparisons) {
       if (c.key != key || c.metric != "tflops_per_ghz") continue;
-      const auto v = std::lower_bound(c.values.begin(), c.values.end(), rank,
-                                      [](const PeerValue& value, int wanted) { return value.rank < wanted; });
-      return v != c.values.end() && v->rank == rank && v->shortfall > c.kind.effect;
+      const auto v = std::ranges::lower_bound(c.values, gpu_unit(rank), {}, &PeerValue::unit);
+      return v != c.values.end() && v->unit == gpu_unit(rank) && v->shortfall > c.kind.effect;
     }
     return false;
   }
@@ -332,7 +311,7 @@ class Attributor {
     for (const Key& name : names) {
       const auto found = counts_.find({name, f.metric});
       if (found == counts_.end()) continue;
-      const auto unit = found->second.find(id(unit_of(name, rank, from)));
+      const auto unit = found->second.find(unit_of(name, rank, from));
       if (unit == found->second.end()) continue;
       const Count& c = unit->second;
       if (c.rows == 1 && name == names.back() && here.narrowest <= doubtful_shortfall(f.key, kind))
@@ -398,22 +377,21 @@ class Attributor {
 
   const std::vector<Finding>& findings_;
   const Benchmarks& benchmarks_;
-  const PeerComparison& peers_;
+  const UnitTable& table_;
   const RankTelemetry telemetry_;
-  std::map<ClassMetric, std::vector<const PeerGroup*>> groups_;
   std::map<const Context*, Hosts> hosts_;
   mutable std::map<int, bool> held_back_;
   std::set<ClassMetric> crowded_;
   bool clocks_are_crowded_ = false;
-  std::map<ClassMetric, std::map<UnitId, Count>> counts_;
+  std::map<ClassMetric, std::map<Unit, Count>> counts_;
   std::vector<Attribution> attributions_;
 };
 
 }  // namespace
 
 std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>& findings, const Benchmarks& benchmarks,
-                                                 const PeerComparison& peers) {
-  return Attributor(findings, benchmarks, peers).run();
+                                                 const UnitTable& table) {
+  return Attributor(findings, benchmarks, table).run();
 }
 
 }  // namespace shakedown

@@ -1,18 +1,17 @@
-// What it means that some of many ranks miss a limit that every rank has to keep. Pure; docs/verdict.md has the rules.
+// Attributes missed limits that every rank has to keep: to single ranks, or to the whole fleet. Pure; docs/verdict.md
+// has the rules.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "thresholds/findings/attribution.hpp"
 #include "thresholds/results/measured.hpp"
-#include "thresholds/units/peers.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
-/// Each rank that misses such a limit does so by itself, with the whole fleet, or by one value that nothing else of it
-/// confirms. The attributions of these findings then name the first only, nobody, or nobody and fail nothing.
-std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>&, const Benchmarks&, const PeerComparison&);
+/// A rank misses such a limit by itself, with the whole fleet, or by one value that no other value of it confirms. An
+/// attribution names the ranks of the first kind; if all are of the last kind, the finding only warns.
+std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>&, const Benchmarks&, const UnitTable&);
 
 }  // namespace shakedown

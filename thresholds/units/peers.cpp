@@ -1,11 +1,11 @@
-// Decides how far each value is behind its peers, and which host is. One-sided: nobody is named for being fast.
+// Decides how far each value and each host falls short of its peers. One-sided: a fast unit is never named.
 //
-// A GPU or link is judged by all rows of a class together: thresholds/units/classes.cpp. A host stands out if what its
-// better ranks reach falls short of the median of the hosts by more than
+// A GPU or link is judged by all rows of a class together: thresholds/units/classes.cpp. A host stands out if the rate
+// of its better ranks falls short of the median of the hosts by more than
 //   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
 // MAD and median: Rousseeuw and Croux 1993 (a factor 1.4826 makes the MAD of a normal distribution its standard
 // deviation). The division is Bonferroni's: 10,000 GPUs x 60 benchmarks are 600,000 chances of a false alarm.
-#include "thresholds/units/peers.hpp"
+#include "thresholds/units/table.hpp"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,6 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/results/hosts.hpp"
-#include "thresholds/rules/profile.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/doubt.hpp"
 #include "thresholds/units/populations.hpp"
@@ -28,23 +27,23 @@ namespace {
 // The chance that a healthy run of any size raises any alarm, were its noise normal.
 constexpr double alpha = 1e-3;
 
-// From so many values on, the healthy side shows how heavy the tails are: its 99 % quantile, which is 2.326 sigma of a
-// normal distribution. Below, one fast value would set it.
+// The healthy side of 64 values or more shows how heavy the tails are: its 99 % quantile, which is 2.326 sigma of a
+// normal distribution. With fewer, one fast value would set it.
 constexpr std::size_t enough_for_tail = 64;
 constexpr double tail_share = 0.99, tail_sigmas = 2.3263;
 
-// So many hosts give each pair of local ranks peers of its own; with fewer, all pairs of a host are alike, as behind
-// NVSwitch.
+// With 16 hosts or more each pair of local ranks has peers of its own; with fewer, all pairs of a host are compared with
+// each other, which are alike through an NVSwitch.
 constexpr std::size_t enough_hosts = 16;
 
-// Independent deviations of the ranks of a host average out in its median, those that they share do not.
+// Independent deviations of the ranks of a host average out in its median; deviations that they share do not.
 constexpr double host_share = 0.6;
 constexpr double host_effect_clocked = 0.1;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Centre, scale and limits
 
-// Of values on their way to be sorted: the value below which `share` of them are.
+// The value below which `share` of them are. Reorders the values.
 double value_at(std::vector<double>& values, double share) {
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
@@ -78,7 +77,7 @@ double shortfall_of(double value, double centre, bool low_is_good) {
   return low_is_good ? value / centre - 1 : 1 - value / centre;
 }
 
-// The middle of all, or where half of the GPUs or more are slow, of those that are not.
+// The median of all; if half of the GPUs or more are slow, that of the others.
 double healthy_centre(std::vector<double> values, bool low_is_good, double effect) {
   const double centre = centre_of(values, low_is_good);
   std::sort(values.begin(), values.end());
@@ -97,38 +96,38 @@ void measure_values(Comparison& comparison) {
   std::vector<double> values;
   values.reserve(comparison.values.size());
   for (const PeerValue& v : comparison.values) values.push_back(v.value);
-  // Half of the links are slow where half of the GPUs are, or one of four: classes judge them by the better quarter.
-  const bool links = comparison.values.front().from.has_value();
+  // Half of the links are slow if half of the GPUs are, or one of four: classes judge them by the better quarter.
+  const bool links = comparison.values.front().unit.kind == UnitKind::link;
   comparison.centre = links ? centre_of(values, low_is_good)
                             : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
   for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
 }
 
-// What three quarters of its values stay behind: a slow GPU drags down half of the copies of a host of four, which is
-// no slow host.
+// The value that the best quarter reaches: a slow GPU slows half of the copies of a host with four, and that host is
+// not slow.
 double good_quarter(std::vector<double>& values, bool low_is_good) {
   const double share = values.size() < 4 ? 1 : 0.75;
   return value_at(values, low_is_good ? 1 - share : share);
 }
 
-// Pairs that were measured because they were slow elsewhere are no sample of their host.
+// Pairs that were measured because they were slow elsewhere do not represent their host.
 bool is_sample(const Comparison& comparison, const std::vector<std::vector<double>>& by_host) {
-  if (!comparison.values.front().from) return true;
+  if (comparison.values.front().unit.kind != UnitKind::link) return true;
   const std::size_t directions = comparison.key.part("dir") == "both" ? 1 : 2;
   const std::size_t ranks = comparison.context->ranks.size() / by_host.size();
   return comparison.values.size() >= by_host.size() * ranks * (ranks - 1) * directions / 2 ||
          !comparison.key.part("shift").empty();
 }
 
-// A host counts with what its better ranks reach, if it has at least two.
+// A host with two ranks or more is compared by the rate of its better ranks.
 void measure_hosts(Comparison& comparison, const Hosts& hosts) {
   if (hosts.count() < 2) return;
   const bool low_is_good = lower_is_better(comparison.metric);
   std::vector<std::vector<double>> by_host(hosts.count());
   std::vector<int> first(hosts.count());
   for (const PeerValue& v : comparison.values) {
-    by_host[hosts.host_of(v.rank)].push_back(v.value);
-    first[hosts.host_of(v.rank)] = v.rank;
+    by_host[hosts.host_of(v.unit.rank)].push_back(v.value);
+    first[hosts.host_of(v.unit.rank)] = v.unit.rank;
   }
   if (!is_sample(comparison, by_host)) return;
   std::vector<double> medians;
@@ -150,27 +149,27 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What is compared with what
+// Which values are compared with each other
 
 class Collector {
  public:
-  /// GPUs that differ in the fact of a population are of different kinds, in its family.
+  /// GPUs that differ in the fact of a population are of different kinds in its family.
   Collector(const DividingFacts& facts, std::vector<Population> populations) : facts_(facts) {
-    peers_.populations = std::move(populations);
+    table_.populations = std::move(populations);
   }
 
-  PeerComparison collect(const Benchmarks& benchmarks, const FamilySet& families) {
+  UnitTable collect(const Benchmarks& benchmarks, const FamilySet& families) {
     for (const auto& [key, benchmark] : benchmarks) {
       if (!families.contains(key.family())) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
-      peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
-      peers_.counts = peers_.counts && benchmark.context->backend != Backend::host;
+      table_.ranks = std::max(table_.ranks, benchmark.context->world_size);
+      table_.counts = table_.counts && benchmark.context->backend != Backend::host;
       for (const Metric& metric : metrics()) {
         if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
       }
     }
     finish(RankTelemetry(benchmarks));
-    return std::move(peers_);
+    return std::move(table_);
   }
 
  private:
@@ -194,7 +193,7 @@ class Collector {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
       const auto from = sources.of(facts);
-      if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
+      if (from == facts.rank) continue;  // the value of both directions is at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, kind_of(facts, benchmark.key));
       if (comparison.values.empty()) {
@@ -203,13 +202,13 @@ class Collector {
         comparison.context = &context;
       }
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
-      comparison.values.push_back({facts.rank, from, *values[i], 0, repetitions});
+      comparison.values.push_back({unit_at(facts.rank, from), *values[i], 0, repetitions});
     }
   }
 
   std::string kind_of(const RankFacts& rank, const Key& key) const {
     std::string kind = rank.device;
-    for (const Population& population : peers_.populations) {
+    for (const Population& population : table_.populations) {
       if (population.class_name.family() != key.family()) continue;
       kind += " with " + population.fact + " " + facts_.value(population.fact, rank.rank).value_or("unknown");
     }
@@ -222,44 +221,44 @@ class Collector {
   }
 
   Comparison& comparison_of(const Key& key, const std::string& metric, const std::string& device) {
-    // Ranks of one kind follow each other, so that the last is nearly always the one.
-    if (last_ < peers_.comparisons.size()) {
-      Comparison& last = peers_.comparisons[last_];
+    // Ranks of one kind follow each other: the last comparison is nearly always the one.
+    if (last_ < table_.comparisons.size()) {
+      Comparison& last = table_.comparisons[last_];
       if (last.key == key && last.metric == metric && last.device == device) return last;
     }
-    const auto [found, fresh] = index_.emplace(std::tuple(key, metric, device), peers_.comparisons.size());
+    const auto [found, fresh] = index_.emplace(std::tuple(key, metric, device), table_.comparisons.size());
     if (fresh) {
-      peers_.comparisons.emplace_back();
-      peers_.comparisons.back().key = key;
-      peers_.comparisons.back().metric = metric;
-      peers_.comparisons.back().device = device;
+      table_.comparisons.emplace_back();
+      table_.comparisons.back().key = key;
+      table_.comparisons.back().metric = metric;
+      table_.comparisons.back().device = device;
     }
     last_ = found->second;
-    return peers_.comparisons[last_];
+    return table_.comparisons[last_];
   }
 
   void finish(const RankTelemetry& telemetry) {
-    std::erase_if(peers_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
-    for (Comparison& comparison : peers_.comparisons) {
+    std::erase_if(table_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
+    for (Comparison& comparison : table_.comparisons) {
       measure_values(comparison);
       measure_hosts(comparison, hosts_of(*comparison.context));
-      peers_.tests += comparison.values.size() + comparison.hosts.size();
+      table_.tests += comparison.values.size() + comparison.hosts.size();
     }
-    if (peers_.comparisons.empty()) {
-      peers_.not_compared = peers_.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
+    if (table_.comparisons.empty()) {
+      table_.not_compared = table_.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
                                                 "repeats are left to the checks of its data"
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }
-    judge_groups(peers_, telemetry);
-    const double z = bonferroni_z(peers_.tests, alpha);
-    for (Comparison& c : peers_.comparisons) {
+    fill_columns(table_, telemetry);
+    const double z = bonferroni_z(table_.tests, alpha);
+    for (Comparison& c : table_.comparisons) {
       c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
     }
   }
 
   const DividingFacts& facts_;
-  PeerComparison peers_;
+  UnitTable table_;
   std::map<const Context*, Hosts> hosts_;
   std::map<std::tuple<Key, std::string, std::string>, std::size_t> index_;
   std::size_t last_ = 0;
@@ -274,7 +273,7 @@ void describe(Finding& finding, const Comparison& c) {
   finding.next = measure_command(c.example, c.context->world_size);
 }
 
-// Of the values that stand out, or of those that are only noted.
+// The finding about the values that stand out, or about those that are only noted.
 Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   Finding finding;
   describe(finding, c);
@@ -290,10 +289,10 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.shortfall > b.shortfall; });
   if (out.size() > max_offenders) out.resize(max_offenders);
   for (const PeerValue& v : out) {
-    finding.offenders.push_back(culprit(c.context->ranks[static_cast<std::size_t>(v.rank)], v.value));
+    finding.offenders.push_back(culprit(c.context->ranks[static_cast<std::size_t>(v.unit.rank)], v.value));
   }
   finding.worst = finding.offenders.front();
-  finding.part = part_of(c.example, c.metric, *c.context, out.front().rank, out.front().from);
+  finding.part = part_of(c.example, c.metric, *c.context, out.front().unit.rank, out.front().unit.source());
   // A value of a brief row stands out only where several rows or several repetitions agree.
   const bool twice = out.front().repetitions > 1 || (out.front().out && is_brief(c.key, c.metric));
   classify(finding, Code::peers, twice ? 2 : 1);
@@ -303,7 +302,7 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   return finding;
 }
 
-// Nothing confirms these values. The programs measure such rows again; a row that they did not leaves the verdict open.
+// No other value confirms these. The programs repeat such rows; a row that they did not repeat leaves the verdict open.
 Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);
@@ -312,7 +311,7 @@ Finding in_doubt(const Comparison& c) {
   return finding;
 }
 
-// Only where no rank stands out by itself: half of all ranks cannot, for they are the median.
+// Used if no rank stands out by itself: half of all ranks cannot, because they set the median.
 Finding finding_of_hosts(const Comparison& c) {
   Finding finding;
   describe(finding, c);
@@ -339,47 +338,55 @@ Finding finding_of_hosts(const Comparison& c) {
 
 }  // namespace
 
-PeerComparison compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
+UnitTable compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
   const DividingFacts facts(benchmarks);
-  PeerComparison all = Collector(facts, {}).collect(benchmarks, families);
+  UnitTable all = Collector(facts, {}).collect(benchmarks, families);
   auto populations = find_populations(all, facts);
   return populations.empty() ? all : Collector(facts, std::move(populations)).collect(benchmarks, families);
 }
 
-std::vector<Finding> findings_of(const PeerComparison& peers) {
-  std::vector<Finding> findings = findings_of(peers.populations);
-  for (const Comparison& c : peers.comparisons) {
-    if (std::any_of(c.values.begin(), c.values.end(), [&](const auto& v) { return c.outlier(v); })) {
+std::set<std::string> compared_families(const UnitTable& table) {
+  std::set<std::string> families;
+  for (const Comparison& c : table.comparisons) {
+    if (table.counts) families.insert(c.key.family());
+  }
+  return families;
+}
+
+std::vector<Finding> findings_of(const UnitTable& table) {
+  std::vector<Finding> findings = findings_of(table.populations);
+  for (const Comparison& c : table.comparisons) {
+    if (std::ranges::any_of(c.values, &PeerValue::out)) {
       findings.push_back(finding_of(c, &PeerValue::out));
-    } else if (std::any_of(c.hosts.begin(), c.hosts.end(), [&](const auto& h) { return c.outlier(h); })) {
+    } else if (std::ranges::any_of(c.hosts, [&](const auto& h) { return c.outlier(h); })) {
       findings.push_back(finding_of_hosts(c));
-    } else if (std::any_of(c.values.begin(), c.values.end(), [](const auto& v) { return v.noted; })) {
+    } else if (std::ranges::any_of(c.values, &PeerValue::noted)) {
       findings.push_back(in_doubt(c));
     } else {
       continue;
     }
-    if (!peers.counts) findings.back().severity = Severity::info;
+    if (!table.counts) findings.back().severity = Severity::info;
   }
   return findings;
 }
 
-std::string summary(const PeerComparison& peers) {
-  if (!peers.not_compared.empty()) return peers.not_compared;
+std::string summary(const UnitTable& table) {
+  if (!table.not_compared.empty()) return table.not_compared;
   std::size_t outliers = 0;
   std::set<int> ranks;
-  for (const Comparison& c : peers.comparisons) {
+  for (const Comparison& c : table.comparisons) {
     for (const PeerValue& v : c.values) {
-      if (!c.outlier(v)) continue;
+      if (!v.out) continue;
       ++outliers;
-      ranks.insert(v.rank);
+      ranks.insert(v.unit.rank);
     }
   }
   const std::string compared =
-      std::to_string(peers.tests) + " values of " + std::to_string(peers.ranks) + " ranks compared";
+      std::to_string(table.tests) + " values of " + std::to_string(table.ranks) + " ranks compared";
   if (outliers == 0) return compared + ", none stands out";
   return compared + ", " + std::to_string(outliers) + (outliers == 1 ? " stands" : " stand") + " out, of " +
          std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks") +
-         (peers.counts ? "" : "; on the host backend this fails nothing: ranks share cores");
+         (table.counts ? "" : "; on the host backend this fails nothing: ranks share cores");
 }
 
 }  // namespace shakedown

@@ -1,26 +1,27 @@
-// The judgement by peers: a rank against the ranks of the same kind in the same run. It needs no profile, so that it
-// speaks on machines that nobody has measured before. Pure. The statistics are explained in docs/statistics.md.
+// The judgement by peers: a rank against the ranks of the same kind in the same run. It needs no profile, and so works
+// on a machine that was never measured before. Pure. docs/statistics.md explains the statistics.
 #pragma once
 
-#include <cstddef>
-#include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "thresholds/findings/finding.hpp"
-#include "thresholds/findings/peer_comparison.hpp"
 #include "thresholds/results/measured.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
-/// `families`: only their benchmarks. Benchmarks with an error or a waiver are left out.
-PeerComparison compare_peers(const Benchmarks&, const FamilySet& families);
+/// Builds the table of a run from the benchmarks of these families. Benchmarks with an error or a waiver are left out.
+UnitTable compare_peers(const Benchmarks&, const FamilySet& families);
 
-/// One finding for each comparison that has outliers; none where nobody stands out.
-std::vector<Finding> findings_of(const PeerComparison&);
+/// The families in which ranks were compared and can fail by the comparison.
+std::set<std::string> compared_families(const UnitTable&);
 
-/// "57 benchmarks x 4 ranks: nobody stands out"
-std::string summary(const PeerComparison&);
+/// One finding for each comparison that has outliers.
+std::vector<Finding> findings_of(const UnitTable&);
+
+/// "57 values of 4 ranks compared, none stands out"
+std::string summary(const UnitTable&);
 
 }  // namespace shakedown

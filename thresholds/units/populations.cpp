@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t min_gpus = 4, min_hosts = 2;
 constexpr double min_difference = 0.005;
-/// Of the faster side, so many may be slower than the whole slower side.
+/// The share of the faster side that may be slower than the whole slower side.
 constexpr double max_exceptions = 0.1;
 
 struct Side {
@@ -26,12 +26,12 @@ struct Side {
   bool is_large() const { return shortfalls.size() >= min_gpus && hosts.size() >= min_hosts; }
 };
 
-void add(Side& side, const PeerGroup& group, const PeerGroup::Unit& unit) {
-  side.shortfalls.push_back(unit.shortfall);
-  side.hosts.insert(group.context->ranks[static_cast<std::size_t>(unit.rank)].host);
+void add(Side& side, const Column& column, const Cell& cell) {
+  side.shortfalls.push_back(cell.shortfall);
+  side.hosts.insert(column.context->ranks[static_cast<std::size_t>(cell.unit.rank)].host);
 }
 
-// Whether all of `slower` are behind all of `faster`, but for a few that are behind both.
+// Whether all of `slower` are slower than all of `faster`, except for a few that are slower than both.
 bool are_apart(const Side& slower, const Side& faster) {
   const auto last = std::upper_bound(faster.shortfalls.begin(), faster.shortfalls.end(), slower.shortfalls.back());
   const auto exceptions = static_cast<double>(faster.shortfalls.end() - last);
@@ -40,14 +40,14 @@ bool are_apart(const Side& slower, const Side& faster) {
          median(slower.shortfalls) - median(faster.shortfalls) >= min_difference;
 }
 
-std::optional<Population> population_by(const PeerGroup& group, const std::string& fact, const std::string& value,
+std::optional<Population> population_by(const Column& column, const std::string& fact, const std::string& value,
                                         const DividingFacts& facts) {
   Side slower, faster;
   std::set<std::string> others;
-  for (const PeerGroup::Unit& unit : group.units) {
-    const auto own = facts.value(fact, unit.rank);
+  for (const Cell& cell : column.cells) {
+    const auto own = facts.value(fact, cell.unit.rank);
     if (!own) return std::nullopt;
-    add(*own == value ? slower : faster, group, unit);
+    add(*own == value ? slower : faster, column, cell);
     if (*own != value) others.insert(*own);
   }
   if (!slower.is_large() || !faster.is_large()) return std::nullopt;
@@ -55,8 +55,8 @@ std::optional<Population> population_by(const PeerGroup& group, const std::strin
   std::sort(faster.shortfalls.begin(), faster.shortfalls.end());
   if (!are_apart(slower, faster)) return std::nullopt;
   return Population{.fact = fact,
-                    .class_name = group.name,
-                    .metric = group.metric,
+                    .class_name = column.name,
+                    .metric = column.metric,
                     .value = value,
                     .other_values = joined(others),
                     .slower_gpus = slower.shortfalls.size(),
@@ -64,7 +64,7 @@ std::optional<Population> population_by(const PeerGroup& group, const std::strin
                     .difference = median(slower.shortfalls) - median(faster.shortfalls)};
 }
 
-// What the first rank of a host reads holds for all of its ranks.
+// A fact that the first rank of a host reads holds for all of its ranks.
 std::vector<std::optional<std::string>> of_each_rank_of_a_host(const Context& context,
                                                                std::vector<std::optional<std::string>> values) {
   std::map<std::string, std::optional<std::string>> by_host;
@@ -116,7 +116,7 @@ std::string DividingFacts::hint(const std::vector<int>& ranks) const {
   return text;
 }
 
-std::vector<Population> find_populations(const PeerComparison& peers, const DividingFacts& facts) {
+std::vector<Population> find_populations(const UnitTable& table, const DividingFacts& facts) {
   std::map<std::string, Population> by_family;
   for (const DividingFacts::Fact& fact : facts.all()) {
     std::set<std::string> values;
@@ -124,11 +124,11 @@ std::vector<Population> find_populations(const PeerComparison& peers, const Divi
       if (value) values.insert(*value);
     }
     if (values.size() < 2) continue;
-    for (const PeerGroup& group : peers.groups) {
-      if (group.units.empty() || group.units.front().from) continue;
+    for (const Column& column : table.columns) {
+      if (column.cells.front().unit.kind == UnitKind::link) continue;
       for (const std::string& value : values) {
-        const auto population = population_by(group, fact.name, value, facts);
-        if (population) by_family.emplace(group.name.family(), *population);
+        const auto population = population_by(column, fact.name, value, facts);
+        if (population) by_family.emplace(column.name.family(), *population);
       }
     }
   }

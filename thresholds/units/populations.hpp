@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/findings/peer_comparison.hpp"
+#include "thresholds/findings/finding.hpp"
 #include "thresholds/results/measured.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
@@ -32,12 +33,12 @@ class DividingFacts {
   std::vector<Fact> facts_;
 };
 
-/// The populations that the groups of a comparison show: each side has at least 4 GPUs on at least 2 hosts, their
+/// The populations that the columns of a table show: each side has at least 4 GPUs on at least 2 hosts, their
 /// medians are at least 0.5 % apart, and all GPUs of one side are slower than all of the other. Up to a tenth of the
 /// faster side may be slower than the whole slower side: these are suspects of their own. At most one by family.
-std::vector<Population> find_populations(const PeerComparison&, const DividingFacts&);
+std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
-/// One finding for each: said, and no failure. What misses a limit fails by its rule.
+/// One finding for each, which does not fail. A GPU that misses a limit fails by its rule.
 std::vector<Finding> findings_of(const std::vector<Population>&);
 
 }  // namespace shakedown

@@ -1,0 +1,33 @@
+#include "thresholds/units/table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "thresholds/units/classes.hpp"
+
+namespace shakedown {
+
+const Cell* Column::find(const Unit& unit) const {
+  const auto place = [](const Unit& of) { return std::pair(of.rank, of.from); };
+  const auto found =
+      std::ranges::lower_bound(cells, place(unit), {}, [&](const Cell& cell) { return place(cell.unit); });
+  return found != cells.end() && found->unit == unit ? &*found : nullptr;
+}
+
+std::vector<std::pair<const Column*, const Cell*>> UnitTable::cells(const Key& benchmark, const std::string& metric,
+                                                                    int rank, std::optional<int> from) const {
+  std::vector<std::pair<const Column*, const Cell*>> result;
+  auto names = classes_of(benchmark);
+  names.push_back(benchmark);  // a row that was repeated is a class of its own
+  for (const Key& name : names) {
+    const auto found = columns_of.find({name, metric});
+    if (found == columns_of.end()) continue;
+    for (const std::size_t column : found->second) {
+      const Cell* cell = columns[column].find(unit_of(name, rank, from));
+      if (cell != nullptr) result.emplace_back(&columns[column], cell);
+    }
+  }
+  return result;
+}
+
+}  // namespace shakedown

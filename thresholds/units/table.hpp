@@ -1,0 +1,133 @@
+// The table of a run: a row for each unit (a GPU, a direction of a link, a host), a column for each class of
+// measurements, and in each cell what the class shows of the unit. compare_peers() builds it once; later stages take it
+// and return one that knows more. Pure. docs/statistics.md explains the statistics.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/results/results.hpp"
+
+namespace shakedown {
+
+enum class UnitKind { gpu, link, host };
+
+/// A part of the machine that measurements describe.
+struct Unit {
+  UnitKind kind = UnitKind::gpu;
+  int from = -1;  // source of a link
+  int rank = 0;   // destination of a link; first rank of a host
+
+  /// The source of a link; nullopt for other units.
+  std::optional<int> source() const { return kind == UnitKind::link ? std::optional(from) : std::nullopt; }
+  friend auto operator<=>(const Unit&, const Unit&) = default;
+};
+
+inline Unit gpu_unit(int rank) { return {UnitKind::gpu, -1, rank}; }
+inline Unit link_unit(int from, int to) { return {UnitKind::link, from, to}; }
+/// A link if the value is one of a copy from `from`, else a GPU.
+inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit(*from, rank) : gpu_unit(rank); }
+
+/// The value of a unit in one benchmark.
+struct PeerValue {
+  Unit unit;
+  double value = 0;      // median over repetitions
+  double shortfall = 0;  // relative distance on the bad side of the centre; negative = better
+  std::size_t repetitions = 1;
+  bool out = false;    // its class stands out, and this value with it
+  bool noted = false;  // an outlier that no other value confirms: in doubt
+};
+
+/// The same over all ranks of a host, which slow alike if the host is at fault.
+struct PeerHost {
+  std::string host;
+  double value = 0, shortfall = 0;
+};
+
+/// All values of one benchmark and metric on one kind of device. Copies between single pairs of ranks, and work of one
+/// rank at a time, are one comparison: "src:*/dst:*", "rank:*".
+struct Comparison {
+  Key key;
+  std::string metric, device;
+  Key example;  // of one of its benchmarks
+  PeerClass kind{};
+  const Context* context = nullptr;
+  double centre = 0;  // median, of the healthy if half are slow; of two values the better
+  double scale = 0;   // relative standard deviation of the class
+  double limit = 0;   // a class that falls short by more stands out
+  std::vector<PeerValue> values;
+  double host_scale = 0, host_limit = 0;
+  std::vector<PeerHost> hosts;  // empty on one host
+
+  bool outlier(const PeerHost& v) const { return v.shortfall > host_limit; }
+  /// Too little to stand out, enough to support another measurement that does.
+  bool low(const PeerValue& v) const { return v.shortfall > limit / 2 && v.shortfall > 3 * scale; }
+  double mads(double shortfall) const { return shortfall / scale; }
+};
+
+/// One metric of a class of benchmarks: "gemm/dtype:bf16", "tflops".
+struct ClassMetric {
+  Key name;
+  std::string metric;
+
+  friend auto operator<=>(const ClassMetric&, const ClassMetric&) = default;
+};
+
+/// What a class shows of a unit.
+struct Cell {
+  Unit unit;
+  double shortfall = 0;  // median over the rows, relative to the centre of all units
+  std::size_t rows = 0;
+  bool repeated = false;  // if there is one row: it was measured often enough to be no accident
+  bool out = false;
+};
+
+/// One metric of a class on one kind of device.
+struct Column : ClassMetric {
+  std::string device;
+  PeerClass kind{};
+  const Context* context = nullptr;
+  double scale = 0, limit = 0;    // as in Comparison
+  std::vector<std::size_t> rows;  // of UnitTable::comparisons
+  std::vector<Cell> cells;        // by rank, then by source
+
+  /// nullptr if the class has no values of the unit.
+  const Cell* find(const Unit&) const;
+};
+
+/// How many rows of a class have a limit for a unit, and how many of these it misses.
+struct LimitCount {
+  std::size_t rows = 0, missed = 0;
+};
+
+/// GPUs that a fact divides (thresholds/units/populations.hpp).
+struct Population {
+  std::string fact;                 // "vbios"
+  Key class_name;                   // "gemm"
+  std::string metric;               // "tflops_per_ghz"
+  std::string value, other_values;  // of the fact, at the slower GPUs and at all others
+  std::size_t slower_gpus = 0, other_gpus = 0;
+  double difference = 0;  // of the medians, relative
+};
+
+struct UnitTable {
+  std::vector<Comparison> comparisons;
+  std::vector<Column> columns;
+  std::map<ClassMetric, std::vector<std::size_t>> columns_of;  // by device and number of ranks
+  std::vector<Population> populations;                         // each compared with itself
+  std::size_t tests = 0;                                       // values that were compared: the limits depend on it
+  int ranks = 0;
+  bool counts = true;        // false on the host backend, where ranks share cores: outliers are named, and do not fail
+  std::string not_compared;  // why there is nothing to compare
+
+  /// The cells of a unit in the classes of a benchmark, the widest class first, each with its column.
+  std::vector<std::pair<const Column*, const Cell*>> cells(const Key& benchmark, const std::string& metric, int rank,
+                                                           std::optional<int> from) const;
+};
+
+}  // namespace shakedown
