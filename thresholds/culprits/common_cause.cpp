@@ -139,14 +139,14 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
 }
 
 // Another program may have ended while the rows of the GPU alone were still to come.
-std::optional<Diagnosis> shared_gpu(const RunEvidence& run, const RankTelemetry& telemetry) {
+std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   std::vector<int> shared;
   for (int rank = 0; static_cast<std::size_t>(rank) < run.size(); ++rank) {
-    if (!telemetry.processes(rank).empty()) shared.push_back(rank);
+    if (!run.table().telemetry.processes(rank).empty()) shared.push_back(rank);
   }
   if (shared.empty() || shared.size() == run.size()) return std::nullopt;
   Diagnosis d = run.diagnosis({Cause::slow_gpu}, shared);
-  d.telemetry = telemetry.text(shared.front());
+  d.telemetry = run.table().telemetry.text(shared.front());
   d.detail = "another program had it when the run began: all ranks wait for its turn";
   d.next = run.on_host(shared.front(), "nvidia-smi -q -i " + run.gpu(shared.front()) + " -d PIDS");
   return d;
@@ -154,8 +154,7 @@ std::optional<Diagnosis> shared_gpu(const RunEvidence& run, const RankTelemetry&
 
 }  // namespace
 
-Explanation explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
-                                const std::vector<Diagnosis>& found) {
+Explanation explain_collectives(const RunEvidence& run, const std::vector<Diagnosis>& found) {
   std::vector<Evidence> slow;
   for (const Finding& f : run.findings()) {
     const auto compared = f.compared();
@@ -165,7 +164,7 @@ Explanation explain_collectives(const RunEvidence& run, const RankTelemetry& tel
   }
   if (const auto late = late_rank(run)) {
     Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});
-    d.telemetry = telemetry.text(late->first);
+    d.telemetry = run.table().telemetry.text(late->first);
     d.fails = !slow.empty();
     d.detail = late->second + (is_named(found, run.facts(late->first)) ? "" : "; its GPU is as fast as the others") +
                ": look at its processor";
@@ -177,15 +176,14 @@ Explanation explain_collectives(const RunEvidence& run, const RankTelemetry& tel
   if (const auto cause = cause_of_waiting(slow, found)) {
     return {.consequence = Consequence{*cause, slow.front().key.text() + " is slow as well, as it must be"}};
   }
-  if (auto shared = shared_gpu(run, telemetry)) {
+  if (auto shared = shared_gpu(run)) {
     add_evidence(*shared, std::move(slow));
     return {.suspect = std::move(shared)};
   }
   return {.suspect = slow_by_configuration(run, std::move(slow))};
 }
 
-Explanation explain_missed_alike(const RunEvidence& run, const RankTelemetry& telemetry,
-                                 const std::vector<Diagnosis>& found) {
+Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagnosis>& found) {
   if (run.alike().empty()) return {};
   Diagnosis d;
   d.causes = {Cause::configuration, Cause::power_or_heat};
@@ -208,7 +206,7 @@ Explanation explain_missed_alike(const RunEvidence& run, const RankTelemetry& te
   d.detail = "the limits of " + joined(families, ", ", " and ") +
              " are missed by ranks that are like the others of all " + std::to_string(run.size()) +
              ": what they share, not one of them" + settings(*run.context());
-  if (run.size() > 0) d.telemetry = telemetry.text(0);
+  if (run.size() > 0) d.telemetry = run.table().telemetry.text(0);
   d.next = measure_command(families.front(), run.context()->world_size);
   add_evidence(d, std::move(evidence));
   return {.suspect = std::move(d)};

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "thresholds/culprits/evidence.hpp"
-#include "thresholds/findings/rank_telemetry.hpp"
 
 namespace shakedown {
 
@@ -25,11 +24,11 @@ struct Explanation {
 };
 
 /// Why collectives are slow: a late rank, else one of `found`, else the configuration.
-Explanation explain_collectives(const RunEvidence&, const RankTelemetry&, const std::vector<Diagnosis>& found);
+Explanation explain_collectives(const RunEvidence&, const std::vector<Diagnosis>& found);
 
 /// The limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference. Where
 /// these are steps, in which all ranks wait for each other, one of `found` may explain them.
-Explanation explain_missed_alike(const RunEvidence&, const RankTelemetry&, const std::vector<Diagnosis>& found);
+Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis>& found);
 
 /// The suspects with what an explanation adds to them.
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation&);

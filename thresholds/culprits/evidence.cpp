@@ -47,8 +47,7 @@ bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
 
-RunEvidence::RunEvidence(const Benchmarks& benchmarks, const UnitTable& table,
-                         const std::vector<Finding>& findings)
+RunEvidence::RunEvidence(const Benchmarks& benchmarks, const UnitTable& table, const std::vector<Finding>& findings)
     : benchmarks_(benchmarks), table_(table), findings_(findings) {
   for (const auto& [key, benchmark] : benchmarks) {
     if (context_ == nullptr || benchmark.context->world_size > context_->world_size) context_ = benchmark.context;

@@ -29,8 +29,7 @@ constexpr std::size_t least_hosts = 3;
 
 class FabricJudge {
  public:
-  FabricJudge(const Benchmarks& benchmarks, const UnitTable& table,
-              const std::map<std::string, std::string>& leaves)
+  FabricJudge(const Benchmarks& benchmarks, const UnitTable& table, const std::map<std::string, std::string>& leaves)
       : table_(table), rounds_(benchmarks, leaves) {}
 
   FabricJudgement run() {

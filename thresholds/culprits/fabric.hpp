@@ -34,7 +34,6 @@ struct FabricJudgement {
 };
 
 /// `leaves`: of hosts whose leaf switch is not on record.
-FabricJudgement judge_fabric(const Benchmarks&, const UnitTable&,
-                             const std::map<std::string, std::string>& leaves);
+FabricJudgement judge_fabric(const Benchmarks&, const UnitTable&, const std::map<std::string, std::string>& leaves);
 
 }  // namespace shakedown

@@ -15,7 +15,6 @@
 
 #include "base/statistics.hpp"
 #include "thresholds/catalogue/metrics.hpp"
-#include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/populations.hpp"
@@ -162,9 +161,8 @@ bool is_shown(const Column& column) {
 
 void add_lines(FleetLines& said, const Measured& measured, const UnitTable& table, const Places& places) {
   const Context& context = *table.columns.front().context;
-  const RankTelemetry telemetry(measured.benchmarks);
   ByGpu degrees;
-  for (const RankFacts& rank : context.ranks) degrees.push_back(telemetry.value(rank.rank, "temperature_c"));
+  for (const RankFacts& rank : context.ranks) degrees.push_back(table.telemetry.value(rank.rank, "temperature_c"));
   const Fleet heat(degrees, known_celsius);
   const auto kinds = groupings(measured, context, places);
   for (const Column& column : table.columns) {
@@ -234,8 +232,7 @@ std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile)
 
 }  // namespace
 
-FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const Profile* profile,
-                       const Places& places) {
+FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const Profile* profile, const Places& places) {
   FleetLines said;
   // Processors have limits of sanity alone, from which a distance says nothing.
   const bool gpus = !measured.files.empty() && measured.files.front().context.backend == Backend::cuda;

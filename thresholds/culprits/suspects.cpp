@@ -12,7 +12,6 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/culprits/common_cause.hpp"
 #include "thresholds/culprits/evidence.hpp"
-#include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/units/populations.hpp"
 
@@ -30,7 +29,6 @@ class Investigation {
                 std::vector<Diagnosis> network)
       : table_(table),
         facts_(benchmarks),
-        telemetry_(benchmarks),
         evidence_(benchmarks, table, findings),
         context_(evidence_.context()),
         network_(std::move(network)) {}
@@ -45,7 +43,7 @@ class Investigation {
     judge_clocks();
     suspects_.insert(suspects_.end(), network_.begin(), network_.end());
     for (const auto explain : {explain_collectives, explain_missed_alike})
-      suspects_ = explained(suspects_, explain(evidence_, telemetry_, suspects_));
+      suspects_ = explained(suspects_, explain(evidence_, suspects_));
     judge_data();
     sort();
     return std::move(suspects_);
@@ -143,8 +141,8 @@ class Investigation {
   Diagnosis diagnosis(std::vector<Cause> causes, const std::vector<int>& ranks) const {
     Diagnosis d = evidence_.diagnosis(std::move(causes), ranks);
     if (ranks.empty()) return d;
-    d.telemetry = telemetry_.text(ranks.front());
-    d.heat = telemetry_.hot(ranks.front());
+    d.telemetry = telemetry().text(ranks.front());
+    d.heat = telemetry().hot(ranks.front());
     return d;
   }
 
@@ -169,7 +167,7 @@ class Investigation {
     const bool gemm = evidence_.is_slow(rank, Aspect::gemm), memory = evidence_.is_slow(rank, Aspect::memory);
     const bool raw = evidence_.is_slow(rank, Aspect::gemm_raw),
                ports = ports_.contains(rank) && !ports_.at(rank).empty();
-    const auto clock = telemetry_.clock_shortfall(rank);
+    const auto clock = telemetry().clock_shortfall(rank);
     const std::string look = context_->backend == Backend::host
                                  ? measure_command("gemm", context_->world_size)
                                  : evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) +
@@ -295,8 +293,8 @@ class Investigation {
                           : "its ranks are slower than those of the other hosts";
     if (const auto within = alone(host)) d.detail += *within;
     d.detail += facts_.hint(ranks);
-    d.telemetry = telemetry_.text(ranks.front());
-    d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry_.hot(rank); });
+    d.telemetry = telemetry().text(ranks.front());
+    d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry().hot(rank); });
     d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host_in_command(host) + ":" +
              std::to_string(ranks.size()) + " build/bench/bench_" +
              (evidence.empty() ? "gemm" : evidence.front().key.family());
@@ -386,10 +384,11 @@ class Investigation {
   void judge_clocks() {
     std::vector<std::pair<double, int>> silicon;
     bool clocks = true;
+    const bool all_held_back = telemetry().most_held_back(evidence_.size());
     for (const auto& [rank, shortfall] : raw_shortfalls()) {
       if (is_named(suspects_, evidence_.facts(rank))) continue;
-      const auto clock = telemetry_.clock_shortfall(rank);
-      if (clock && *clock >= low_clock && telemetry_.held_back(rank) && !all_held_back()) {
+      const auto clock = telemetry().clock_shortfall(rank);
+      if (clock && *clock >= low_clock && telemetry().held_back(rank) && !all_held_back) {
         Diagnosis d = diagnosis({Cause::power_or_heat}, {rank});
         d.fails = table_.counts;
         d.percent = 100 * *clock;
@@ -437,15 +436,7 @@ class Investigation {
     return result;
   }
 
-  bool all_held_back() const {
-    if (!all_held_back_) {
-      std::size_t held = 0;
-      for (std::size_t rank = 0; rank < evidence_.size(); ++rank)
-        held += telemetry_.held_back(static_cast<int>(rank)) ? 1 : 0;
-      all_held_back_ = static_cast<double>(held) > most * static_cast<double>(evidence_.size());
-    }
-    return *all_held_back_;
-  }
+  const RankTelemetry& telemetry() const { return table_.telemetry; }
 
   // --- data ---
 
@@ -484,14 +475,12 @@ class Investigation {
 
   const UnitTable& table_;
   const DividingFacts facts_;
-  const RankTelemetry telemetry_;
   const RunEvidence evidence_;
   const Context* const context_;                          // null: nothing was measured
   std::set<RankPair> explained_;                          // links whose evidence a suspect has
   std::map<int, std::vector<Evidence>> ports_;            // of GPUs whose copies are slow both ways
   std::map<std::string, std::vector<int>> slow_of_host_;  // host -> ranks
   std::map<int, Diagnosis> by_rank_;
-  mutable std::optional<bool> all_held_back_;
   const std::vector<Diagnosis> network_;  // suspects between hosts
   std::vector<Diagnosis> suspects_;
 };

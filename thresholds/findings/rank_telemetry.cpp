@@ -20,6 +20,7 @@ constexpr double full_clock = 0.97;
 
 /// The driver names the power cap late, and bursts are short: a tenth of one says that the limit was reached.
 constexpr double capped_part = 0.1;
+constexpr const char* power_cap = "sw_power_cap";
 
 /// "1,980"
 std::string grouped(double value) {
@@ -33,7 +34,7 @@ std::optional<double> value_of(const ByRank& by_rank, const std::string& name, s
   return found == by_rank.end() ? std::nullopt : found->second.at(rank);
 }
 
-/// Of the repetition in which the GPU was throttled most.
+/// The reasons of the repetition in which the GPU was throttled most.
 Throttle reasons_of(const Benchmark& benchmark, std::size_t rank) {
   Throttle reasons;
   double most = -1;
@@ -64,20 +65,49 @@ std::string text_of(const OtherProcess& process) {
 }  // namespace
 
 RankTelemetry::RankTelemetry(const Benchmarks& benchmarks) {
+  std::vector<const Benchmark*> others;
   for (const auto& [key, benchmark] : benchmarks) {
-    // GEMM loads a GPU like nothing else: its clocks, watts and degrees are those to compare.
-    (key.family() == "gemm" ? loaded_ : others_).push_back(&benchmark);
+    (key.family() == "gemm" ? benchmarks_ : others).push_back(&benchmark);
+    read(benchmark);
+  }
+  for (const char* name : {"sm_mhz", "power_w", "temperature_c"}) sensors_[name] = sensor(name, benchmarks_);
+  benchmarks_.insert(benchmarks_.end(), others.begin(), others.end());
+}
+
+void RankTelemetry::read(const Benchmark& benchmark) {
+  const std::size_t ranks = benchmark.context->ranks.size();
+  gpus_.resize(std::max(gpus_.size(), ranks));
+  const bool gemm = benchmark.key.family() == "gemm";
+  for (const Row* row : benchmark.rows) {
+    for (std::size_t rank = 0; gemm && rank < ranks; ++rank) ++gpus_[rank].gemm_rows;
+    for (const auto& [reason, parts] : row->throttle) {
+      const bool protects = protects_gpu(reason), heat = is_heat(reason), cap = gemm && reason == power_cap;
+      for (std::size_t rank = 0; rank < std::min(parts.size(), ranks); ++rank) {
+        if (!parts[rank] || !(*parts[rank] > 0)) continue;
+        Gpu& gpu = gpus_[rank];
+        gpu.held_back = gpu.held_back || protects;
+        gpu.hot = gpu.hot || heat;
+        gpu.capped += cap && *parts[rank] >= capped_part ? 1 : 0;
+      }
+    }
   }
 }
 
+const RankTelemetry::Gpu& RankTelemetry::gpu(int rank) const {
+  static constexpr Gpu unknown;
+  return static_cast<std::size_t>(rank) < gpus_.size() ? gpus_[static_cast<std::size_t>(rank)] : unknown;
+}
+
 std::optional<double> RankTelemetry::value(int rank, const std::string& name) const {
-  const auto& all = column(name);
+  const auto found = sensors_.find(name);
+  if (found == sensors_.end()) return std::nullopt;
+  const auto& all = found->second.by_rank;
   return static_cast<std::size_t>(rank) < all.size() ? all[static_cast<std::size_t>(rank)] : std::nullopt;
 }
 
 std::optional<double> RankTelemetry::typical(const std::string& name) const {
-  column(name);
-  return typical_.at(name);
+  const auto found = sensors_.find(name);
+  return found == sensors_.end() ? std::nullopt : found->second.typical;
 }
 
 std::optional<double> RankTelemetry::clock_shortfall(int rank) const {
@@ -85,51 +115,24 @@ std::optional<double> RankTelemetry::clock_shortfall(int rank) const {
   return mine && all && *all > 0 ? std::optional(1 - *mine / *all) : std::nullopt;
 }
 
-bool RankTelemetry::held_back(int rank) const { return any_reason(rank, protects_gpu); }
-bool RankTelemetry::hot(int rank) const { return any_reason(rank, is_heat); }
+bool RankTelemetry::most_held_back(std::size_t ranks) const {
+  std::size_t held = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) held += held_back(static_cast<int>(rank)) ? 1 : 0;
+  return 2 * held > ranks;
+}
 
 bool RankTelemetry::power_limited(int rank) const {
-  std::size_t capped = 0, known = 0;
-  for (const Benchmark* benchmark : loaded_) {
-    if (rank >= benchmark->context->world_size) continue;
-    for (const Row* row : benchmark->rows) {
-      const auto reasons = row->throttle_of(rank);
-      const auto cap = reasons.find("sw_power_cap");
-      capped += cap != reasons.end() && cap->second >= capped_part ? 1 : 0;
-      ++known;
-    }
-  }
-  return 2 * capped > known && !held_back(rank);
+  const Gpu& known = gpu(rank);
+  return 2 * known.capped > known.gemm_rows && !known.held_back;
 }
 
 bool RankTelemetry::power_limited_in(const Benchmark& benchmark, int rank) const {
   const bool capped = std::ranges::all_of(benchmark.rows, [&](const Row* row) {
     const auto reasons = row->throttle_of(rank);
-    const auto cap = reasons.find("sw_power_cap");
+    const auto cap = reasons.find(power_cap);
     return cap != reasons.end() && cap->second >= capped_part;
   });
   return capped && !held_back(rank);
-}
-
-bool RankTelemetry::any_reason(int rank, bool (*is_such)(std::string_view)) const {
-  for (const Row* row : rows(rank)) {
-    for (const auto& [reason, part] : row->throttle_of(rank)) {
-      if (is_such(reason)) return true;
-    }
-  }
-  return false;
-}
-
-// Those of runs that have this rank, the ones that load the GPU first.
-std::vector<const Row*> RankTelemetry::rows(int rank) const {
-  std::vector<const Row*> rows;
-  for (const auto* benchmarks : {&loaded_, &others_}) {
-    for (const Benchmark* benchmark : *benchmarks) {
-      if (rank < benchmark->context->world_size)
-        rows.insert(rows.end(), benchmark->rows.begin(), benchmark->rows.end());
-    }
-  }
-  return rows;
 }
 
 std::string RankTelemetry::text(int rank) const {
@@ -147,9 +150,12 @@ std::string RankTelemetry::text(int rank) const {
     if (text.empty() || texts.size() == 3 || std::find(texts.begin(), texts.end(), text) != texts.end()) return;
     texts.push_back(text);
   };
-  for (const Row* row : rows(rank)) {
-    for (const auto& [reason, part] : row->throttle_of(rank)) reasons[reason] = std::max(reasons[reason], part);
-    note(errors, errors_text(row->errors_of(rank), row->errors_rows));
+  for (const Benchmark* benchmark : benchmarks_) {
+    if (rank >= benchmark->context->world_size) continue;
+    for (const Row* row : benchmark->rows) {
+      for (const auto& [reason, part] : row->throttle_of(rank)) reasons[reason] = std::max(reasons[reason], part);
+      note(errors, errors_text(row->errors_of(rank), row->errors_rows));
+    }
   }
   if (!reasons.empty()) add("throttled: " + throttle_text(reasons));
   std::vector<std::string> others;
@@ -163,22 +169,17 @@ std::string RankTelemetry::text(int rank) const {
 }
 
 std::vector<OtherProcess> RankTelemetry::processes(int rank) const {
-  for (const auto* benchmarks : {&loaded_, &others_}) {
-    for (const Benchmark* benchmark : *benchmarks) {
-      const auto& ranks = benchmark->context->ranks;
-      if (static_cast<std::size_t>(rank) >= ranks.size()) continue;
-      if (const auto& list = ranks[static_cast<std::size_t>(rank)].processes; list && !list->empty()) return *list;
-    }
+  for (const Benchmark* benchmark : benchmarks_) {
+    const auto& ranks = benchmark->context->ranks;
+    if (static_cast<std::size_t>(rank) >= ranks.size()) continue;
+    if (const auto& list = ranks[static_cast<std::size_t>(rank)].processes; list && !list->empty()) return *list;
   }
   return {};
 }
 
-const std::vector<std::optional<double>>& RankTelemetry::column(const std::string& name) const {
-  const auto [found, fresh] = columns_.emplace(name, std::vector<std::optional<double>>{});
-  if (!fresh) return found->second;
-  auto& column = found->second;
+RankTelemetry::Sensor RankTelemetry::sensor(const std::string& name, const std::vector<const Benchmark*>& gemms) {
   std::vector<std::vector<double>> samples;
-  for (const Benchmark* benchmark : loaded_) {
+  for (const Benchmark* benchmark : gemms) {
     for (const Row* row : benchmark->rows) {
       const auto list = row->by_rank.find(name);
       if (list == row->by_rank.end()) continue;
@@ -188,13 +189,14 @@ const std::vector<std::optional<double>>& RankTelemetry::column(const std::strin
       }
     }
   }
+  Sensor sensor;
   std::vector<double> known;
   for (auto& values : samples) {
-    column.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
-    if (column.back()) known.push_back(*column.back());
+    sensor.by_rank.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
+    if (sensor.by_rank.back()) known.push_back(*sensor.by_rank.back());
   }
-  typical_[name] = known.empty() ? std::nullopt : std::optional(median(std::move(known)));
-  return column;
+  if (!known.empty()) sensor.typical = median(std::move(known));
+  return sensor;
 }
 
 std::string cause(const Benchmark& benchmark, int rank) {

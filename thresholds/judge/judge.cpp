@@ -176,8 +176,9 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
     verdict.findings.push_back(finding);
   }
-  RuleFindings rules = judge_rules(measured, selection.profile, options.families, verdict.findings,
-                                   judge_validity(measured.benchmarks, selection.profile, options.families), compared_families(table));
+  RuleFindings rules =
+      judge_rules(measured, selection.profile, options.families, verdict.findings,
+                  judge_validity(measured.benchmarks, selection.profile, options.families), compared_families(table));
   append(verdict, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.known_families = rules.known_families;
@@ -327,9 +328,10 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   refuse_unknown(given.families, measured, references.profiles);
   Verdict verdict = start(measured.files, options);
   const Selection selection = select_profile(measured.files, references.profiles);
-  const UnitTable table = compare_peers(measured.benchmarks, options.families);
+  UnitTable table = compare_peers(measured.benchmarks, options.families);
   judge_by_limits(measured, selection, table, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, table, options, verdict);
+  table = with_limits(std::move(table), verdict.findings, measured.benchmarks);
   const auto attributions = attribute_missed_limits(verdict.findings, measured.benchmarks, table);
   verdict.findings = attributed(std::move(verdict.findings), attributions);
   judge_by_comparison(measured, selection.profile, table, references, options, verdict);

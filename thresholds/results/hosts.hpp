@@ -63,4 +63,16 @@ class Hosts {
   std::vector<std::size_t> host_of_;
 };
 
+/// Finds the hosts of each context once.
+class HostsByContext {
+ public:
+  const Hosts& of(const Context& context) {
+    const auto found = hosts_.find(&context);
+    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
+  }
+
+ private:
+  std::map<const Context*, Hosts> hosts_;
+};
+
 }  // namespace shakedown

@@ -161,8 +161,7 @@ void add_columns(UnitTable& table) {
     if (repeated && std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
     for (const Key& name : names) {
       const ClassMetric of{name, c.metric};
-      const auto [found, fresh] =
-          index.emplace(std::tuple(of, c.device, c.context->world_size), table.columns.size());
+      const auto [found, fresh] = index.emplace(std::tuple(of, c.device, c.context->world_size), table.columns.size());
       if (fresh) table.columns.push_back({of, c.device, c.kind, c.context, 0, 0, {}, {}});
       table.columns[found->second].rows.push_back(row);
     }
@@ -251,7 +250,7 @@ Unit unit_of(const Key& class_name, int rank, std::optional<int> from) {
   return gpu_unit(end == "src" ? *from : rank);
 }
 
-void fill_columns(UnitTable& table, const RankTelemetry& telemetry) {
+void fill_columns(UnitTable& table) {
   add_columns(table);
   for (Column& column : table.columns) fill(column, table.comparisons);
   // With two GPUs the copies that one sends are one link, which is a class of its own.
@@ -261,7 +260,7 @@ void fill_columns(UnitTable& table, const RankTelemetry& telemetry) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     Column& column = table.columns[i];
     limit(column, together);
-    mark(column, table.comparisons, telemetry);
+    mark(column, table.comparisons, table.telemetry);
     table.columns_of[column].push_back(i);
   }
 }

@@ -7,14 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/units/table.hpp"
 
 namespace shakedown {
 
-/// Fills the columns of a table from its comparisons, and marks the values that stand out. The telemetry tells a chip
-/// that only power holds back from a slow one.
-void fill_columns(UnitTable&, const RankTelemetry&);
+/// Fills the columns of a table from its comparisons and its telemetry, and marks the values that stand out.
+void fill_columns(UnitTable&);
 
 /// "gemm" and "gemm/dtype:bf16": the classes of a row, the widest first.
 std::vector<Key> classes_of(const Key&);

@@ -1,18 +1,16 @@
-// Decides whom a missed limit is about. It must not let a slow GPU pass: one that misses its limits in most rows of a
-// class does so by itself, unless that is only the clock which power leaves to a chip, within what chips are known to
-// differ by.
+// Decides which units a missed limit is about. It must not let a slow GPU pass: one that misses its limits in most rows
+// of a class does so by itself, unless the reason is the clock that power leaves to a chip, within the range of healthy
+// chips.
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/text.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/results/hosts.hpp"
-#include "thresholds/rules/profile.hpp"
 #include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/doubt.hpp"
@@ -20,23 +18,60 @@
 namespace shakedown {
 namespace {
 
-// Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
+// Floors are below the slowest of few healthy chips: the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
-// Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference: of a chip
-// that only power holds back a third as far is enough.
+// Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference. A third of
+// the distance is enough for a chip that only power slows.
 constexpr double distance_by_power = 0.97;
-// Where so many miss limits of a class, it is the fleet that is low.
-constexpr double many = 0.1;
-constexpr std::size_t several = 3;
+// If this share of the units of a class misses limits, the fleet is low.
+constexpr double fleet_share = 0.1;
+constexpr std::size_t min_fleet_units = 3;
 
 enum class Miss { own, fleet, noted, open };
 
-using Values = std::vector<std::optional<double>>;
+// The value of a rank; of a copy between ranks, `from` is its source.
+struct RankValue {
+  int rank;
+  std::optional<int> from;
+  double value;
+};
+
+std::vector<RankValue> known_values(const Benchmark& benchmark, const std::string& metric, HostsByContext& hosts) {
+  std::vector<RankValue> known;
+  const auto values = rank_values(benchmark, metric);
+  const auto sources = hosts.of(*benchmark.context).sources(benchmark.key);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) known.push_back({static_cast<int>(i), sources.of(benchmark.context->ranks[i]), *values[i]});
+  }
+  return known;
+}
+
+double upper_median(const std::vector<RankValue>& known) {
+  std::vector<double> values;
+  for (const RankValue& v : known) values.push_back(v.value);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The limit that ranks were compared with; nullopt if none were.
+std::optional<Limit> limit_by_rank(const Finding& f, const Benchmarks& benchmarks) {
+  const auto compared = f.compared();
+  if (f.judgement != Judgement::rule || !compared || f.metric == "capacity_gb") return std::nullopt;
+  const Limit& limit = compared->limit;
+  const bool by_rank =
+      limit.kind == LimitKind::min || limit.kind == LimitKind::max || limit.kind == LimitKind::spread_max;
+  if (!by_rank || !(limit.value > 0) || !benchmarks.contains(f.key) || !peer_class(f.key, f.metric))
+    return std::nullopt;
+  return limit;
+}
+
+bool fails(const Finding& f) { return f.status == Status::fail && f.counts(); }
 
 class Attributor {
  public:
   Attributor(const std::vector<Finding>& findings, const Benchmarks& benchmarks, const UnitTable& table)
-      : findings_(findings), benchmarks_(benchmarks), table_(table), telemetry_(benchmarks) {}
+      : findings_(findings), benchmarks_(benchmarks), table_(table) {}
 
   std::vector<Attribution> run() {
     attribute_limits_by_rank();
@@ -45,139 +80,63 @@ class Attributor {
   }
 
  private:
+  // A step is mostly GEMM: if the clocks of one class are low in the whole fleet, they are low in the other.
   void attribute_limits_by_rank() {
-    std::vector<std::pair<std::size_t, Limit>> broken;
+    std::vector<std::pair<std::size_t, Limit>> missed;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& f = findings_[i];
-      const auto limit = limit_by_rank(f);
-      if (!limit || f.status != Status::fail || !f.counts()) continue;
-      broken.emplace_back(i, *limit);
-      collect(f, *limit);
+      const auto limit = limit_by_rank(f, benchmarks_);
+      if (!limit || !fails(f)) continue;
+      missed.emplace_back(i, *limit);
+      clocks_are_low_ = clocks_are_low_ || (peer_class(f.key, f.metric)->clocked && fleet_is_low(f));
     }
-    if (broken.empty()) return;
-    for (const Finding& f : findings_) {
-      if (const auto limit = limit_by_rank(f)) count(f, *limit);
-    }
-    for (const auto& [i, limit] : broken) find_crowd(findings_[i]);
-    for (const auto& [i, limit] : broken) attribute(i, limit);
+    for (const auto& [i, limit] : missed) attribute(i, limit);
   }
 
-  /// A step is as slow as its slowest GPU, and no finding by rank. Where it would meet its limit if the chips that only
-  /// power holds back computed as fast as the others, it is those, and fails as little as they do.
+  bool fleet_is_low(const Finding& f) const {
+    const LimitCount units = table_.units_with_limits({classes_of(f.key).front(), f.metric});
+    return units.missed >= min_fleet_units &&
+           static_cast<double>(units.missed) >= fleet_share * static_cast<double>(units.all);
+  }
+
+  /// A step is as slow as its slowest GPU, and no finding by rank. If it would keep its limit without the chips that
+  /// only power slows, these are the reason, and the step only warns as they do.
   void downgrade_steps() {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& f = findings_[i];
-      if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts()) continue;
       const auto compared = f.compared();
-      if (!compared || compared->limit.kind != LimitKind::min) continue;
+      if (f.judgement != Judgement::rule || !fails(f) || !compared || compared->limit.kind != LimitKind::min) continue;
       if (!is_training(f.key.family()) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
       downgrade_step(i, *compared, benchmarks_.at(f.key));
-    }
-  }
-
-  struct Count {
-    std::size_t rows = 0, below = 0;
-  };
-
-  // The limit that ranks were compared with; nullopt if none were.
-  std::optional<Limit> limit_by_rank(const Finding& f) const {
-    const auto compared = f.compared();
-    if (f.judgement != Judgement::rule || !compared || f.metric == "capacity_gb") return std::nullopt;
-    const Limit& limit = compared->limit;
-    const bool by_rank =
-        limit.kind == LimitKind::min || limit.kind == LimitKind::max || limit.kind == LimitKind::spread_max;
-    if (!by_rank || !(limit.value > 0) || !benchmarks_.contains(f.key) || !peer_class(f.key, f.metric))
-      return std::nullopt;
-    return limit;
-  }
-
-  const Hosts& hosts_of(const Context& context) {
-    const auto found = hosts_.find(&context);
-    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
-  }
-
-  // Who misses a limit anywhere in a class.
-  void collect(const Finding& f, const Limit& limit) {
-    const Benchmark& benchmark = benchmarks_.at(f.key);
-    const auto sources = hosts_of(*benchmark.context).sources(f.key);
-    const Values values = rank_values(benchmark, f.metric);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!values[i] || !limit.is_missed_by(*values[i])) continue;
-      const auto from = sources.of(benchmark.context->ranks[i]);
-      for (const Key& name : classes_of(f.key)) {
-        counts_[{name, f.metric}][unit_of(name, static_cast<int>(i), from)];
-      }
-    }
-  }
-
-  // Classes in which many miss a limit. A step is mostly GEMM: what holds for the clocks of one holds for the other.
-  void find_crowd(const Finding& f) {
-    const Key name = classes_of(f.key).front();
-    const auto columns = table_.columns_of.find({name, f.metric});
-    const auto found = counts_.find({name, f.metric});
-    if (columns == table_.columns_of.end() || found == counts_.end() || found->second.size() < several) return;
-    std::size_t all = 0;
-    for (const std::size_t column : columns->second) all += table_.columns[column].cells.size();
-    if (static_cast<double>(found->second.size()) < many * static_cast<double>(all)) return;
-    if (peer_class(f.key, f.metric)->clocked) {
-      clocks_are_crowded_ = true;
-    } else {
-      crowded_.insert({name, f.metric});
-    }
-  }
-
-  // Of each of them: in how many rows of the class it has a limit, and in how many it misses that.
-  void count(const Finding& f, const Limit& limit) {
-    const auto names = classes_of(f.key);
-    if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return counts_.contains({n, f.metric}); }))
-      return;
-    const Benchmark& benchmark = benchmarks_.at(f.key);
-    const auto sources = hosts_of(*benchmark.context).sources(f.key);
-    const Values values = rank_values(benchmark, f.metric);
-    for (const Key& name : names) {
-      const auto found = counts_.find({name, f.metric});
-      if (found == counts_.end()) continue;
-      for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        if (!values[rank]) continue;
-        const auto from = sources.of(benchmark.context->ranks[rank]);
-        const auto unit = found->second.find(unit_of(name, static_cast<int>(rank), from));
-        if (unit == found->second.end()) continue;
-        ++unit->second.rows;
-        unit->second.below += f.status == Status::fail && limit.is_missed_by(*values[rank]) ? 1 : 0;
-      }
     }
   }
 
   void attribute(std::size_t index, const Limit& limit) {
     const Finding& f = findings_[index];
     const Benchmark& benchmark = benchmarks_.at(f.key);
-    const Values values = rank_values(benchmark, f.metric);
-    const auto sources = hosts_of(*benchmark.context).sources(f.key);
-    std::size_t known = 0, missed = 0;
-    bool copies = false, fleet = false;
-    std::vector<int> own, open;
+    const auto values = known_values(benchmark, f.metric, hosts_);
+    if (values.empty()) return;
     const bool spread = limit.kind == LimitKind::spread_max;
-    const auto centre = centre_of(values);
-    if (!centre) return;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!values[i]) continue;
-      ++known;
-      const int rank = static_cast<int>(i);
-      const auto from = sources.of(benchmark.context->ranks[i]);
-      copies = copies || from;
-      if (spread ? !(behind(f, *values[i], *centre) > limit.value) : !limit.is_missed_by(*values[i])) continue;
+    const double centre = upper_median(values);
+    std::size_t missed = 0;
+    bool copies = false, fleet = false;
+    std::vector<RankValue> own, open;
+    for (const RankValue& v : values) {
+      copies = copies || v.from;
+      if (spread ? !(shortfall(f, v.value, centre) > limit.value) : !limit.is_missed_by(v.value)) continue;
       ++missed;
-      const Miss miss = kind_of(f, limit, benchmark, rank, from, *values[i]);
-      if (miss == Miss::own) own.push_back(rank);
-      if (miss == Miss::open) open.push_back(rank);
+      const Miss miss = kind_of(f, limit, benchmark, v);
+      if (miss == Miss::own) own.push_back(v);
+      if (miss == Miss::open) open.push_back(v);
       fleet = fleet || miss == Miss::fleet;
     }
-    // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
-    if (!spread && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
+    // A limit that most ranks miss is about no single rank: RunEvidence::alike.
+    if (!spread && (missed == 0 || (!copies && values.size() > 1 && 2 * missed > values.size()))) return;
     const bool counts = !own.empty() || fleet;
     const bool is_open = !counts && !open.empty();
-    Attribution a{.finding = index};
-    if (counts || is_open) a.offenders = culprits(f, benchmark, counts ? own : open, values);
+    Attribution a{.finding = index, .own = std::vector<int>{}};
+    for (const RankValue& v : own) a.own->push_back(v.rank);
+    if (counts || is_open) a.offenders = culprits(f, benchmark, counts ? own : open);
     if (a.offenders && !a.offenders->empty()) {
       a.part = part_of(f.key, f.metric, *benchmark.context, *a.offenders->front().rank);
       if (!spread) a.value = a.offenders->front().value;
@@ -190,32 +149,28 @@ class Attributor {
                            : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the clock "
                              "that power leaves to a slow chip";
     }
-    a.own = std::move(own);
     attributions_.push_back(std::move(a));
   }
 
   void downgrade_step(std::size_t index, const Compared& rate, const Benchmark& benchmark) {
     const Finding& f = findings_[index];
     const auto step = run_value(benchmark, "step_ms");
-    const Values values = rank_values(benchmark, "compute_ms");
-    const auto centre = centre_of(values);
-    if (!step || !centre) return;
-    double longest = 0, of_others = *centre;
-    std::vector<int> slow;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!values[i]) continue;
-      longest = std::max(longest, *values[i]);
-      const int rank = static_cast<int>(i);
-      if (*values[i] <= of_others || !is_slow_silicon(f.key, rank, values.size())) {
-        of_others = std::max(of_others, *values[i]);
+    const auto values = known_values(benchmark, "compute_ms", hosts_);
+    if (!step || values.empty()) return;
+    double longest = 0, of_others = upper_median(values);
+    std::vector<RankValue> slow;
+    for (const RankValue& v : values) {
+      longest = std::max(longest, v.value);
+      if (v.value <= of_others || !is_slow_silicon(f.key, v.rank, benchmark.context->ranks.size())) {
+        of_others = std::max(of_others, v.value);
       } else {
-        slow.push_back(rank);
+        slow.push_back(v);
       }
     }
     if (longest <= of_others || rate.value * *step / (*step - (longest - of_others)) < rate.limit.value) return;
-    std::erase_if(slow, [&](int rank) { return *values[static_cast<std::size_t>(rank)] <= of_others; });
+    std::erase_if(slow, [&](const RankValue& v) { return v.value <= of_others; });
     std::vector<std::string> names;
-    for (const int rank : slow) names.push_back("rank " + std::to_string(rank));
+    for (const RankValue& v : slow) names.push_back("rank " + std::to_string(v.rank));
     names.resize(std::min(names.size(), max_offenders));
     attributions_.push_back({.finding = index,
                              .severity = Severity::warn,
@@ -223,59 +178,39 @@ class Attributor {
                                        ", with the clock that power leaves to a slow chip"});
   }
 
-  /// Slow by no more than healthy chips are at their power limit, and by nothing else.
+  /// Slow by no more than healthy chips are at their power limit, and for no other reason.
   bool is_slow_silicon(const Key& key, int rank, std::size_t ranks) const {
-    const Standing here = standing(key, "compute_ms", rank, std::nullopt);
-    return here.compared && !here.out && !held_back(rank) && telemetry_.power_limited(rank) &&
+    const Shown here = shown(key, "compute_ms", rank, std::nullopt);
+    return here.compared && !here.out && !telemetry().held_back(rank) && telemetry().power_limited(rank) &&
            here.shortfall / (1 + here.shortfall) <= slowest_of(ranks, true) &&
-           !standing(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
+           !shown(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
   }
 
-  bool held_back(int rank) const {
-    const auto [found, fresh] = held_back_.emplace(rank, false);
-    if (fresh) found->second = telemetry_.held_back(rank);
-    return found->second;
-  }
+  const RankTelemetry& telemetry() const { return table_.telemetry; }
 
-  static double behind(const Finding& f, double value, double centre) {
+  static double shortfall(const Finding& f, double value, double centre) {
     return lower_is_better(f.metric) ? value / centre - 1 : 1 - value / centre;
   }
 
-  static std::optional<double> centre_of(const Values& values) {
-    std::vector<double> known;
-    for (const auto& value : values) {
-      if (value) known.push_back(*value);
-    }
-    if (known.empty()) return std::nullopt;
-    const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
-    std::nth_element(known.begin(), middle, known.end());
-    return *middle;
-  }
-
   // These ranks with their values, the worst first.
-  static std::vector<Culprit> culprits(const Finding& f, const Benchmark& benchmark, const std::vector<int>& ranks,
-                                       const Values& values) {
+  static std::vector<Culprit> culprits(const Finding& f, const Benchmark& benchmark, std::vector<RankValue> values) {
+    const double sign = lower_is_better(f.metric) ? -1 : 1;
+    std::ranges::stable_sort(values, {}, [&](const RankValue& v) { return sign * v.value; });
     std::vector<Culprit> named;
-    for (const int rank : ranks) {
-      const auto i = static_cast<std::size_t>(rank);
-      named.push_back(culprit(benchmark.context->ranks[i], values[i]));
-    }
-    const bool low_is_good = lower_is_better(f.metric);
-    std::stable_sort(named.begin(), named.end(), [&](const Culprit& a, const Culprit& b) {
-      return low_is_good ? *a.value > *b.value : *a.value < *b.value;
-    });
+    for (const RankValue& v : values)
+      named.push_back(culprit(benchmark.context->ranks[static_cast<std::size_t>(v.rank)], v.value));
     return named;
   }
 
-  struct Standing {
+  // The cells of a GPU or link in the classes of a row.
+  struct Shown {
     bool compared = false, out = false;
-    double shortfall = 0, scale = 0;  // of the widest class
-    double narrowest = 0;             // shortfall of the narrowest class
+    double shortfall = 0, scale = 0;  // in the widest class
+    double narrowest = 0;             // shortfall in the narrowest class
   };
 
-  // Of this GPU or link in the classes of the key.
-  Standing standing(const Key& key, const std::string& metric, int rank, std::optional<int> from) const {
-    Standing result;
+  Shown shown(const Key& key, const std::string& metric, int rank, std::optional<int> from) const {
+    Shown result;
     for (const auto& [column, cell] : table_.cells(key, metric, rank, from)) {
       if (!result.compared) result.shortfall = cell->shortfall, result.scale = column->scale;
       result.compared = true;
@@ -285,7 +220,7 @@ class Attributor {
     return result;
   }
 
-  // By more than one value may be off: then a missed limit of this row is not the clock's doing.
+  // By more than one value may be off: then the clock is not the reason for a missed limit of this row.
   bool slow_per_clock(const Key& key, int rank) const {
     for (const Comparison& c : table_.comparisons) {
       if (c.key != key || c.metric != "tflops_per_ghz") continue;
@@ -295,82 +230,78 @@ class Attributor {
     return false;
   }
 
-  // Whether its repetitions, most rows of a class, or its peers, who are alike, confirm what this value says. Where
-  // there is nothing that could, or the value is far off, it leaves the verdict open.
+  // Whether repetitions, most rows of a class, or peers that are alike confirm a value. `none`: no other value could,
+  // or this one is far off; it leaves the verdict open.
   enum class Support { confirmed, contradicted, none };
-  Support support_of(const Finding& f, const Limit& limit, int rank, std::optional<int> from, double value,
-                     const Benchmark& benchmark, const Standing& here) const {
+  Support support_of(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark,
+                     const Shown& here) const {
     const PeerClass kind = *peer_class(f.key, f.metric);
-    // A low clock repeats: other rows tell whether it is too low, where there are any.
-    const bool clock = kind.clocked && !slow_per_clock(f.key, rank);
+    // A low clock repeats: other rows, if there are any, show whether it is too low.
+    const bool clock = kind.clocked && !slow_per_clock(f.key, v.rank);
     const bool repeats = benchmark.rows.size() >= enough_repetitions;
-    if (repeats && (!clock || limit.shortfall(value) > open_shortfall)) return Support::confirmed;
+    if (repeats && (!clock || limit.shortfall(v.value) > open_shortfall)) return Support::confirmed;
     const auto names = classes_of(f.key);
     if (!is_brief(names.back(), f.metric)) return Support::confirmed;
     bool alone = true;
     for (const Key& name : names) {
-      const auto found = counts_.find({name, f.metric});
-      if (found == counts_.end()) continue;
-      const auto unit = found->second.find(unit_of(name, rank, from));
-      if (unit == found->second.end()) continue;
-      const Count& c = unit->second;
-      if (c.rows == 1 && name == names.back() && here.narrowest <= doubtful_shortfall(f.key, kind))
+      const LimitCount& count = table_.limits.at({name, f.metric}).at(unit_of(name, v.rank, v.from));
+      if (count.all == 1 && name == names.back() && here.narrowest <= doubtful_shortfall(f.key, kind))
         return Support::confirmed;
-      if (c.rows > 1 && 2 * c.below > c.rows) return Support::confirmed;
-      alone = alone && c.rows == 1;
+      if (count.all > 1 && 2 * count.missed > count.all) return Support::confirmed;
+      alone = alone && count.all == 1;
     }
     if (alone && repeats) return Support::confirmed;
-    return alone || limit.shortfall(value) > open_shortfall ? Support::none : Support::contradicted;
+    return alone || limit.shortfall(v.value) > open_shortfall ? Support::none : Support::contradicted;
   }
 
   // A pair that keeps the limit alone shares something with the other pairs of the shift, and is healthy itself.
-  bool is_fast_alone(const Finding& f, const Limit& limit, int rank, std::optional<int> from,
-                     const Benchmark& benchmark) const {
-    if (f.key.part("shift").empty() || !from) return false;
+  bool is_fast_alone(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark) const {
+    if (f.key.part("shift").empty() || !v.from) return false;
     const auto local = [&](int of) { return benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank; };
     Key alone(f.key.family());
     for (const auto& [name, value] : f.key.parts()) {
       if (name == "shift") {
-        alone.set("src", local(*from)).set("dst", local(rank));
+        alone.set("src", local(*v.from)).set("dst", local(v.rank));
       } else {
         alone.set(name, value);
       }
     }
     const auto found = benchmarks_.find(alone);
     if (found == benchmarks_.end()) return false;
-    const Values values = rank_values(found->second, f.metric);
-    const auto& value =
-        static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)] : std::nullopt;
-    return value && !limit.is_missed_by(*value);
+    const auto values = rank_values(found->second, f.metric);
+    const auto rank = static_cast<std::size_t>(v.rank);
+    return rank < values.size() && values[rank] && !limit.is_missed_by(*values[rank]);
   }
 
-  Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, int rank, std::optional<int> from,
-               double value) const {
-    const Standing here = standing(f.key, f.metric, rank, from);
-    if (!here.compared && benchmark.context->world_size == 1) return Miss::own;
-    if (here.out) return Miss::own;
+  Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, const RankValue& v) const {
+    const Shown here = shown(f.key, f.metric, v.rank, v.from);
+    if (here.out || (!here.compared && benchmark.context->world_size == 1)) return Miss::own;
     const bool clocked = peer_class(f.key, f.metric)->clocked;
-    const bool work_is_slow = clocked && standing(f.key, "tflops_per_ghz", rank, from).out;
-    if (work_is_slow) return Miss::own;
-    const std::size_t ranks = benchmark.context->ranks.size();
+    if (clocked && shown(f.key, "tflops_per_ghz", v.rank, v.from).out) return Miss::own;
     if (limit.kind == LimitKind::spread_max) {
-      const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry_.power_limited(rank))
+      const std::size_t ranks = benchmark.context->ranks.size();
+      const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry().power_limited(v.rank))
                                : benchmark.rows.size() >= enough_repetitions;
       return own ? Miss::own : Miss::noted;
     }
-    if (is_fast_alone(f, limit, rank, from, benchmark)) return Miss::noted;
-    const Support support = support_of(f, limit, rank, from, value, benchmark, here);
+    if (is_fast_alone(f, limit, v, benchmark)) return Miss::noted;
+    const Support support = support_of(f, limit, v, benchmark, here);
     if (support != Support::confirmed) return support == Support::none ? Miss::open : Miss::noted;
-    if (from || !here.compared || (clocked && slow_per_clock(f.key, rank))) return Miss::own;
-    const bool crowded = clocked ? clocks_are_crowded_ : crowded_.contains({classes_of(f.key).front(), f.metric});
-    if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
-    // How far its rate is behind, and how far the limit is behind the median rate.
+    if (v.from || !here.compared) return Miss::own;
+    if (!clocked) return fleet_is_low(f) && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
+    return slow_per_clock(f.key, v.rank) ? Miss::own : kind_by_clock(limit, benchmark, v, here);
+  }
+
+  // The work of this GPU per clock is as fast as that of its peers, and its clock is low.
+  Miss kind_by_clock(const Limit& limit, const Benchmark& benchmark, const RankValue& v, const Shown& here) const {
+    // The distance of its rate from the median rate, and of the median rate from the limit.
     const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
-    const bool by_power = telemetry_.power_limited(rank) || telemetry_.power_limited_in(benchmark, rank);
-    if (held_back(rank) || slower > slowest_of(ranks, by_power)) return Miss::own;
-    const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
-    if (crowded) return Miss::fleet;
+    const bool by_power = telemetry().power_limited(v.rank) || telemetry().power_limited_in(benchmark, v.rank);
+    if (telemetry().held_back(v.rank) || slower > slowest_of(benchmark.context->ranks.size(), by_power))
+      return Miss::own;
+    if (clocks_are_low_) return Miss::fleet;
+    const double centre = time ? v.value * (1 - slower) : v.value / (1 - std::min(slower, 0.9));
     const double distance = time ? centre / limit.value : limit.value / centre;
     return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
@@ -378,16 +309,42 @@ class Attributor {
   const std::vector<Finding>& findings_;
   const Benchmarks& benchmarks_;
   const UnitTable& table_;
-  const RankTelemetry telemetry_;
-  std::map<const Context*, Hosts> hosts_;
-  mutable std::map<int, bool> held_back_;
-  std::set<ClassMetric> crowded_;
-  bool clocks_are_crowded_ = false;
-  std::map<ClassMetric, std::map<Unit, Count>> counts_;
+  HostsByContext hosts_;
+  bool clocks_are_low_ = false;
   std::vector<Attribution> attributions_;
 };
 
 }  // namespace
+
+UnitTable with_limits(UnitTable table, const std::vector<Finding>& findings, const Benchmarks& benchmarks) {
+  HostsByContext hosts;
+  const auto each_value = [&](const Finding& f, const auto& classes, const auto& visit) {
+    for (const RankValue& v : known_values(benchmarks.at(f.key), f.metric, hosts)) {
+      for (const Key& name : classes) visit(table.limits[{name, f.metric}], unit_of(name, v.rank, v.from), v.value);
+    }
+  };
+  for (const Finding& f : findings) {
+    const auto limit = limit_by_rank(f, benchmarks);
+    if (!limit || !fails(f)) continue;
+    each_value(f, classes_of(f.key), [&](auto& counts, const Unit& unit, double value) {
+      if (limit->is_missed_by(value)) counts[unit];
+    });
+  }
+  for (const Finding& f : findings) {
+    const auto limit = limit_by_rank(f, benchmarks);
+    if (!limit) continue;
+    auto classes = classes_of(f.key);
+    std::erase_if(classes, [&](const Key& name) { return !table.limits.contains({name, f.metric}); });
+    if (classes.empty()) continue;
+    each_value(f, classes, [&](auto& counts, const Unit& unit, double value) {
+      const auto count = counts.find(unit);
+      if (count == counts.end()) return;
+      ++count->second.all;
+      count->second.missed += f.status == Status::fail && limit->is_missed_by(value) ? 1 : 0;
+    });
+  }
+  return table;
+}
 
 std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>& findings, const Benchmarks& benchmarks,
                                                  const UnitTable& table) {

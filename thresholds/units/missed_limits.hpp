@@ -10,8 +10,12 @@
 
 namespace shakedown {
 
+/// The table with the limits of these findings: for each unit that misses one, how many it has and misses in a class.
+UnitTable with_limits(UnitTable, const std::vector<Finding>&, const Benchmarks&);
+
 /// A rank misses such a limit by itself, with the whole fleet, or by one value that no other value of it confirms. An
-/// attribution names the ranks of the first kind; if all are of the last kind, the finding only warns.
+/// attribution names the ranks of the first kind; if all are of the last kind, the finding only warns. The table is
+/// that of with_limits() for the same findings.
 std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>&, const Benchmarks&, const UnitTable&);
 
 }  // namespace shakedown

@@ -32,8 +32,8 @@ constexpr double alpha = 1e-3;
 constexpr std::size_t enough_for_tail = 64;
 constexpr double tail_share = 0.99, tail_sigmas = 2.3263;
 
-// With 16 hosts or more each pair of local ranks has peers of its own; with fewer, all pairs of a host are compared with
-// each other, which are alike through an NVSwitch.
+// With 16 hosts or more each pair of local ranks has peers of its own; with fewer, all pairs of a host are compared
+// with each other, which are alike through an NVSwitch.
 constexpr std::size_t enough_hosts = 16;
 
 // Independent deviations of the ranks of a host average out in its median; deviations that they share do not.
@@ -168,22 +168,18 @@ class Collector {
         if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
       }
     }
-    finish(RankTelemetry(benchmarks));
+    table_.telemetry = RankTelemetry(benchmarks);
+    finish();
     return std::move(table_);
   }
 
  private:
-  const Hosts& hosts_of(const Context& context) {
-    const auto found = hosts_.find(&context);
-    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
-  }
-
   void add(const Benchmark& benchmark, const Metric& row) {
     const std::string metric(row.name);
     const auto values = rank_values(benchmark, metric);
     if (values.empty()) return;
     const Context& context = *benchmark.context;
-    const Hosts& hosts = hosts_of(context);
+    const Hosts& hosts = hosts_.of(context);
     const Key key = pooled_key(benchmark.key, hosts);
     const bool per_host = key.part("scope") == "node";
     const auto sources = hosts.sources(benchmark.key);
@@ -237,11 +233,11 @@ class Collector {
     return table_.comparisons[last_];
   }
 
-  void finish(const RankTelemetry& telemetry) {
+  void finish() {
     std::erase_if(table_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
     for (Comparison& comparison : table_.comparisons) {
       measure_values(comparison);
-      measure_hosts(comparison, hosts_of(*comparison.context));
+      measure_hosts(comparison, hosts_.of(*comparison.context));
       table_.tests += comparison.values.size() + comparison.hosts.size();
     }
     if (table_.comparisons.empty()) {
@@ -250,7 +246,7 @@ class Collector {
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }
-    fill_columns(table_, telemetry);
+    fill_columns(table_);
     const double z = bonferroni_z(table_.tests, alpha);
     for (Comparison& c : table_.comparisons) {
       c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
@@ -259,7 +255,7 @@ class Collector {
 
   const DividingFacts& facts_;
   UnitTable table_;
-  std::map<const Context*, Hosts> hosts_;
+  HostsByContext hosts_;
   std::map<std::tuple<Key, std::string, std::string>, std::size_t> index_;
   std::size_t last_ = 0;
 };

@@ -30,4 +30,13 @@ std::vector<std::pair<const Column*, const Cell*>> UnitTable::cells(const Key& b
   return result;
 }
 
+LimitCount UnitTable::units_with_limits(const ClassMetric& of) const {
+  const auto known = columns_of.find(of);
+  const auto missed = limits.find(of);
+  if (known == columns_of.end() || missed == limits.end()) return {};
+  LimitCount count{0, missed->second.size()};
+  for (const std::size_t column : known->second) count.all += columns[column].cells.size();
+  return count;
+}
+
 }  // namespace shakedown

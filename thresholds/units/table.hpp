@@ -8,9 +8,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/results/results.hpp"
 
 namespace shakedown {
@@ -100,9 +102,9 @@ struct Column : ClassMetric {
   const Cell* find(const Unit&) const;
 };
 
-/// How many rows of a class have a limit for a unit, and how many of these it misses.
+/// A number of rows or units with a limit, and how many of these miss it.
 struct LimitCount {
-  std::size_t rows = 0, missed = 0;
+  std::size_t all = 0, missed = 0;
 };
 
 /// GPUs that a fact divides (thresholds/units/populations.hpp).
@@ -119,15 +121,20 @@ struct UnitTable {
   std::vector<Comparison> comparisons;
   std::vector<Column> columns;
   std::map<ClassMetric, std::vector<std::size_t>> columns_of;  // by device and number of ranks
+  std::map<ClassMetric, std::map<Unit, LimitCount>> limits;    // of units that miss one; filled by with_limits()
   std::vector<Population> populations;                         // each compared with itself
   std::size_t tests = 0;                                       // values that were compared: the limits depend on it
   int ranks = 0;
+  RankTelemetry telemetry;
   bool counts = true;        // false on the host backend, where ranks share cores: outliers are named, and do not fail
   std::string not_compared;  // why there is nothing to compare
 
   /// The cells of a unit in the classes of a benchmark, the widest class first, each with its column.
   std::vector<std::pair<const Column*, const Cell*>> cells(const Key& benchmark, const std::string& metric, int rank,
                                                            std::optional<int> from) const;
+
+  /// How many units were compared in a class, and how many of these miss a limit.
+  LimitCount units_with_limits(const ClassMetric&) const;
 };
 
 }  // namespace shakedown
