@@ -408,7 +408,7 @@ constexpr std::array catalogue{
     Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .aspect = Aspect::pcie, .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.03, 0, 0.20, 0.20}, .ceiling = host_copy, .work = giga_bytes},
     Metric{.family = "allreduce", .part = {"scope", "node"}, .name = "busbw_gb_per_s",
-           .what = "AllReduce inside each host", .headline = 4, .shared = yes, .of_slowest = yes,
+           .what = "AllReduce inside each host", .aspect = Aspect::collective, .headline = 4, .shared = yes, .of_slowest = yes,
            .peers = PeerClass{0.01, 0, 0.05, 0.05}, .ceiling = allreduce_busbw},
     Metric{.family = "allreduce", .name = "busbw_gb_per_s", .what = "AllReduce, as the busiest link sees it",
            .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = allreduce_busbw, .work = giga_bytes_on_bus, .may_lack = same_time},

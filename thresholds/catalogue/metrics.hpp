@@ -47,7 +47,7 @@ struct Model {
 const Model* find_model(const Key&);
 
 /// The part of a GPU that a figure shows, or the processor that feeds it. gemm is clock-normalised.
-enum class Aspect { other, gemm, gemm_raw, memory, pcie, processor };
+enum class Aspect { other, gemm, gemm_raw, memory, pcie, processor, collective };
 
 /// A part that a row of the catalogue asks for: with any value where it names none; no name: nothing.
 struct KeyPart {

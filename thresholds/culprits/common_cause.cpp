@@ -146,7 +146,6 @@ std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   }
   if (shared.empty() || shared.size() == run.size()) return std::nullopt;
   Diagnosis d = run.diagnosis({Cause::slow_gpu}, shared);
-  d.telemetry = run.table().telemetry.text(shared.front());
   d.detail = "another program had it when the run began: all ranks wait for its turn";
   d.next = run.on_host(shared.front(), "nvidia-smi -q -i " + run.gpu(shared.front()) + " -d PIDS");
   return d;
@@ -164,7 +163,6 @@ Explanation explain_collectives(const RunEvidence& run, const std::vector<Diagno
   }
   if (const auto late = late_rank(run)) {
     Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});
-    d.telemetry = run.table().telemetry.text(late->first);
     d.fails = !slow.empty();
     d.detail = late->second + (is_named(found, run.facts(late->first)) ? "" : "; its GPU is as fast as the others") +
                ": look at its processor";

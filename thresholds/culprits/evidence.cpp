@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "thresholds/rules/profile.hpp"
 
@@ -27,17 +28,17 @@ bool breaks(const Finding& f, int rank, double value) {
 
 bool both_ways(const Key& key) { return key.part("dir") == "both"; }
 
-// Ordered pairs of ranks that findings of one kind judge.
-struct Pairs {
-  std::set<RankPair> all, slow;
+// Links that findings of one kind judge.
+struct Links {
+  std::set<Unit> all, slow;
 
-  // Most are slow, and there is no one GPU that all slow ones touch.
+  // Most are slow, and no GPU is an end of all slow ones.
   bool alike() const {
     if (static_cast<double>(slow.size()) <= most * static_cast<double>(all.size())) return false;
     const auto explains = [&](int rank) {
-      return std::all_of(slow.begin(), slow.end(), [&](const auto& p) { return p.first == rank || p.second == rank; });
+      return std::ranges::all_of(slow, [&](const Unit& link) { return link.from == rank || link.rank == rank; });
     };
-    return !explains(slow.begin()->first) && !explains(slow.begin()->second);
+    return !explains(slow.begin()->from) && !explains(slow.begin()->rank);
   }
 };
 
@@ -47,8 +48,8 @@ bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
 
-RunEvidence::RunEvidence(const Benchmarks& benchmarks, const UnitTable& table, const std::vector<Finding>& findings)
-    : benchmarks_(benchmarks), table_(table), findings_(findings) {
+RunEvidence::RunEvidence(const Benchmarks& benchmarks, UnitTable table, const std::vector<Finding>& findings)
+    : benchmarks_(benchmarks), table_(std::move(table)), findings_(findings) {
   for (const auto& [key, benchmark] : benchmarks) {
     if (context_ == nullptr || benchmark.context->world_size > context_->world_size) context_ = benchmark.context;
   }
@@ -56,7 +57,7 @@ RunEvidence::RunEvidence(const Benchmarks& benchmarks, const UnitTable& table, c
   for (const RankFacts& rank : context_->ranks) ranks_of_[rank.host].push_back(rank.rank);
   read_findings();
   read_peers();
-  read_support();
+  count_rows();
 }
 
 std::string RunEvidence::gpu(int rank) const { return gpu_in_command(facts(rank)); }
@@ -70,46 +71,48 @@ Diagnosis RunEvidence::diagnosis(std::vector<Cause> causes, const std::vector<in
   d.causes = std::move(causes);
   for (const int rank : ranks) d.places.push_back(culprit(facts(rank)));
   d.place_count = ranks.size();
+  d.telemetry = table_.telemetry.text(ranks.front());
+  d.heat = table_.telemetry.hot(ranks.front());
   return d;
 }
 
-const Benchmark* RunEvidence::benchmark(const Key& key) const {
-  const auto found = benchmarks_.find(key);
-  return found == benchmarks_.end() ? nullptr : &found->second;
+// The benchmark of a finding; nullptr if it is not one of all ranks.
+const Benchmark* RunEvidence::benchmark(const Finding& f) const {
+  const auto found = benchmarks_.find(f.key);
+  const bool of_all = found != benchmarks_.end() && found->second.context->world_size == context_->world_size;
+  return of_all ? &found->second : nullptr;
 }
 
-// Rules and baselines. Peers speak for themselves, with every rank and not only the first ten.
+// Reads rules and baselines. The table has the values of peers, of every rank and not only of the first ten.
 void RunEvidence::read_findings() {
   const auto kind = [](const Finding& f) { return std::tuple(f.judgement, f.metric, both_ways(f.key)); };
-  std::map<std::tuple<Judgement, std::string, bool>, Pairs> copies;
+  std::map<std::tuple<Judgement, std::string, bool>, Links> copies;
   for (const Finding& f : findings_) {
-    const Benchmark* measured = benchmark(f.key);
+    const Benchmark* measured = benchmark(f);
     const auto source = f.key.number("src");
     if (!source || !f.counts() || measured == nullptr) continue;
-    if (measured->context->world_size != context_->world_size) continue;
     const auto values = rank_values(*measured, metric_of(f, *measured));
     for (std::size_t i = 0; i < values.size(); ++i) {
       const int rank = static_cast<int>(i);
       const auto from = values[i] ? neighbour(rank, static_cast<int>(*source)) : std::nullopt;
       if (!from || *from == rank) continue;
-      Pairs& pairs = copies[kind(f)];
-      pairs.all.emplace(*from, rank);
-      if (breaks(f, rank, *values[i])) pairs.slow.emplace(*from, rank);
+      Links& links = copies[kind(f)];
+      links.all.insert(link_unit(*from, rank));
+      if (breaks(f, rank, *values[i])) links.slow.insert(link_unit(*from, rank));
     }
   }
   for (const Finding& f : findings_) {
-    const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
-    if (!speaks || !bad(f) || f.status != Status::fail || !f.compared() || f.metric.empty()) continue;
-    // What pre-flight found speaks for itself: a fact is no rate. A pair of hosts has two ends and a path between them
-    // (fabric.hpp).
+    const bool by_limit = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
+    if (!by_limit || !bad(f) || f.status != Status::fail || !f.compared() || f.metric.empty()) continue;
+    // Facts of pre-flight are no rates. A pair of hosts has two ends and a path between them (fabric.hpp).
     const std::string& family = f.key.family();
     if (is_collective(family) || family == "machine" || family == "preflight" || family == "pairs") continue;
     if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
-    const Benchmark* measured = benchmark(f.key);
-    if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
+    const Benchmark* measured = benchmark(f);
+    if (measured == nullptr) continue;
     const auto found = copies.find(kind(f));
     if (found != copies.end() && f.key.number("src") && found->second.alike()) {
-      alike_[f.key.family()].push_back(&f);
+      alike_[family].push_back(&f);
     } else if (!both_ways(f.key)) {  // the sum of both directions cannot tell which is slow: left to the peers
       read_ranks_of(f, *measured);
     }
@@ -124,38 +127,31 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
   const Limit& limit = compared->limit;
   const bool spread = limit.kind == LimitKind::spread_max;
   if (limit.kind != LimitKind::min && limit.kind != LimitKind::max && !spread) return;
-  std::vector<RankPair> broken;  // rank, source
-  std::vector<double> by;
+  std::vector<int> broken;
   std::size_t known = 0;
-  const int source = static_cast<int>(f.key.number("src").value_or(-1));
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (!values[rank]) continue;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i]) continue;
     ++known;
-    const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
-    if (spread && !f.own ? !named : !breaks(f, static_cast<int>(rank), *values[rank])) continue;
-    broken.emplace_back(static_cast<int>(rank), source);
-    by.push_back(limit.shortfall(*values[rank]));
+    const int rank = static_cast<int>(i);
+    const bool named = f.worst && f.worst->rank == rank;
+    if (spread && !f.own ? named : breaks(f, rank, *values[i])) broken.push_back(rank);
   }
-  // Where all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
+  // If all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
+  const auto source = f.key.number("src");
   const bool all_at_once = !f.key.part("shift").empty();
-  const bool by_most = known > 1 && source < 0 && broken.size() > (all_at_once ? 2 : 0) &&
+  const bool by_most = known > 1 && !source && broken.size() > (all_at_once ? 2 : 0) &&
                        static_cast<double>(broken.size()) > most * static_cast<double>(known);
   if (by_most || (f.own && f.own->empty())) {
     alike_[f.key.family()].push_back(&f);
     return;
   }
-  if (all_at_once) return;  // the sender, the receiver or the link: left to the peers, who compare all of them
-  for (std::size_t i = 0; i < broken.size(); ++i) {
-    const int rank = broken[i].first;
-    Evidence e{f.key,       metric,      f.judgement, values[static_cast<std::size_t>(rank)],
-               limit.value, 100 * by[i], std::nullopt};
-    if (spread) e.expected = e.percent = std::nullopt;
-    if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
-      links_[{*from, rank}].failing.push_back(e);
-    } else {
-      gpus_[rank].failing[aspect_of(f.key, metric)].push_back(e);
-      gpus_[rank].counts = true;
-    }
+  if (all_at_once) return;  // the sender, the receiver or the link: left to the peers, which compare all of them
+  for (const int rank : broken) {
+    const double value = *values[static_cast<std::size_t>(rank)];
+    Evidence e{f.key, metric, f.judgement, value, std::nullopt, std::nullopt, std::nullopt};
+    if (!spread) e.expected = limit.value, e.percent = 100 * limit.shortfall(value);
+    const auto from = source ? neighbour(rank, static_cast<int>(*source)) : std::nullopt;
+    table_.shown[unit_at(rank, from)][aspect_of(f.key, metric)].failing.push_back(std::move(e));
   }
 }
 
@@ -167,74 +163,70 @@ std::optional<int> RunEvidence::neighbour(int rank, int local) const {
 }
 
 void RunEvidence::read_peers() {
-  std::vector<std::pair<RankPair, Evidence>> sums;
+  std::vector<std::pair<Unit, Evidence>> sums;
   for (const Comparison& c : table_.comparisons) {
     if (c.context->world_size != context_->world_size) continue;
-    const bool both = both_ways(c.key);
+    const Aspect aspect = aspect_of(c.key, c.metric);
     for (const PeerValue& v : c.values) {
       if (!v.out) continue;
-      if (c.key.part("scope") == "node") {
-        own_allreduce_[facts(v.unit.rank).host].push_back(evidence_of(c, v));
-      } else if (v.unit.kind == UnitKind::link && both) {
-        sums.emplace_back(RankPair{v.unit.from, v.unit.rank}, evidence_of(c, v));
-      } else if (v.unit.kind == UnitKind::link) {
-        links_[{v.unit.from, v.unit.rank}].failing.push_back(evidence_of(c, v));
+      if (both_ways(c.key) && v.unit.kind == UnitKind::link) {
+        sums.emplace_back(v.unit, evidence_of(c, v));
       } else {
-        GpuEvidence& gpu = gpus_[v.unit.rank];
-        gpu.failing[aspect_of(c.key, c.metric)].push_back(evidence_of(c, v));
-        gpu.counts = gpu.counts || table_.counts;
+        const Unit unit = aspect == Aspect::collective ? host_unit(neighbours(v.unit.rank).front()) : v.unit;
+        table_.shown[unit][aspect].failing.push_back(evidence_of(c, v));
       }
     }
     for (const PeerHost& h : c.hosts) {
-      if (c.outlier(h)) {
-        hosts_[h.host].push_back(
-            {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
-      }
+      if (!c.outlier(h)) continue;
+      table_.shown[host_unit(ranks_of_.at(h.host).front())][Aspect::other].failing.push_back(
+          {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
     }
   }
-  // The sum of both directions cannot tell which of them is slow; it speaks where nothing else does.
-  for (const auto& [pair, evidence] : sums) {
-    const RankPair back{pair.second, pair.first};
-    const auto known = [&](const RankPair& p) { return links_.contains(p) && !links_[p].failing.empty(); };
-    if (known(pair) || known(back)) continue;
-    links_[pair].failing.push_back(evidence);
-    links_[back].failing.push_back(evidence);
+  // The sum of both directions cannot tell which of them is slow; it is used if no other value is.
+  for (const auto& [link, evidence] : sums) {
+    const Unit back = link_unit(link.rank, link.from);
+    if (!shown(link, Aspect::other).failing.empty() || !shown(back, Aspect::other).failing.empty()) continue;
+    table_.shown[link][Aspect::other].failing.push_back(evidence);
+    table_.shown[back][Aspect::other].failing.push_back(evidence);
   }
 }
 
-// What they, their hosts and their links show elsewhere.
-void RunEvidence::read_support() {
-  std::vector<bool> hosts_with_slow_links(size());
-  for (const auto& [pair, link] : links_) {
-    for (const int rank : neighbours(pair.second)) hosts_with_slow_links[static_cast<std::size_t>(rank)] = true;
+// Counts the rows of what stands out, and of all GPUs and links of a host with a slow link.
+void RunEvidence::count_rows() {
+  std::vector<bool> has_slow_link(size());  // its host
+  for (const auto& [link, aspects] : units(UnitKind::link)) {
+    for (const int rank : neighbours(link.rank)) has_slow_link[static_cast<std::size_t>(rank)] = true;
   }
   for (const Comparison& c : table_.comparisons) {
     if (c.context->world_size != context_->world_size || both_ways(c.key)) continue;
+    const Aspect aspect = aspect_of(c.key, c.metric);
     for (const PeerValue& v : c.values) {
-      if (v.unit.kind == UnitKind::link) {
-        if (!hosts_with_slow_links[static_cast<std::size_t>(v.unit.rank)]) continue;
-        LinkEvidence& link = links_[{v.unit.from, v.unit.rank}];
-        ++link.total;
-        if (c.low(v)) ++link.low;
-      } else if (hosts_with_slow_links[static_cast<std::size_t>(v.unit.rank)] || gpus_.contains(v.unit.rank)) {
-        GpuEvidence& gpu = gpus_[v.unit.rank];
-        const Aspect aspect = aspect_of(c.key, c.metric);
-        gpu.shortfalls[aspect].push_back(v.shortfall);
-        if (c.low(v)) ++gpu.low[aspect];
-      }
+      if (!has_slow_link[static_cast<std::size_t>(v.unit.rank)] && !table_.shown.contains(v.unit)) continue;
+      Shown& shown = table_.shown[v.unit][aspect];
+      ++shown.rows;
+      if (c.low(v)) ++shown.low;
     }
   }
 }
 
-bool RunEvidence::is_slow(int rank, Aspect aspect) const {
-  const auto found = gpus_.find(rank);
-  if (found == gpus_.end()) return false;
-  const GpuEvidence& c = found->second;
-  if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty()) return true;
-  const auto shortfalls = c.shortfalls.find(aspect);
-  const auto low = c.low.find(aspect);
-  return shortfalls != c.shortfalls.end() && low != c.low.end() &&
-         static_cast<double>(low->second) > most * static_cast<double>(shortfalls->second.size());
+const Shown& RunEvidence::shown(const Unit& unit, Aspect aspect) const {
+  static const Shown nothing;
+  const auto found = table_.shown.find(unit);
+  if (found == table_.shown.end()) return nothing;
+  const auto of = found->second.find(aspect);
+  return of == found->second.end() ? nothing : of->second;
+}
+
+std::vector<Evidence> RunEvidence::failing(const Unit& unit) const {
+  std::vector<Evidence> all;
+  const auto found = table_.shown.find(unit);
+  if (found == table_.shown.end()) return all;
+  for (const auto& [aspect, shown] : found->second) all.insert(all.end(), shown.failing.begin(), shown.failing.end());
+  return all;
+}
+
+bool RunEvidence::counts(const std::vector<Evidence>& evidence) const {
+  return table_.counts || std::ranges::any_of(evidence, [](const Evidence& e) { return e.by != Judgement::peers; });
 }
 
 }  // namespace shakedown

@@ -14,7 +14,7 @@ namespace shakedown {
 /// All suspects in the only order there is: those that fail before those that do not, wrong data, what is slow by how
 /// much it is slow, and then what has no place. `findings` are those of all judgements, `network` the suspects between
 /// hosts. What a suspect explains is no suspect of its own.
-std::vector<Diagnosis> diagnose(const Benchmarks&, const UnitTable&, const std::vector<Finding>& findings,
+std::vector<Diagnosis> diagnose(const Benchmarks&, UnitTable, const std::vector<Finding>& findings,
                                 std::vector<Diagnosis> network);
 
 }  // namespace shakedown

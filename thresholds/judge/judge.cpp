@@ -336,7 +336,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   verdict.findings = attributed(std::move(verdict.findings), attributions);
   judge_by_comparison(measured, selection.profile, table, references, options, verdict);
   verdict.fleet = fleet_lines(measured, table, selection.profile, options.places);
-  verdict.culprits = diagnose(measured.benchmarks, table, verdict.findings, std::move(fabric.suspects));
+  verdict.culprits = diagnose(measured.benchmarks, std::move(table), verdict.findings, std::move(fabric.suspects));
   append(verdict, findings_of(verdict.culprits));
   append(verdict, std::move(fabric.findings));
   conclude(verdict);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/diagnosis.hpp"
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/results/results.hpp"
 
@@ -31,6 +32,7 @@ struct Unit {
 };
 
 inline Unit gpu_unit(int rank) { return {UnitKind::gpu, -1, rank}; }
+inline Unit host_unit(int first_rank) { return {UnitKind::host, -1, first_rank}; }
 inline Unit link_unit(int from, int to) { return {UnitKind::link, from, to}; }
 /// A link if the value is one of a copy from `from`, else a GPU.
 inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit(*from, rank) : gpu_unit(rank); }
@@ -107,6 +109,15 @@ struct LimitCount {
   std::size_t all = 0, missed = 0;
 };
 
+/// What the measurements of one aspect show of a unit. Classes overlap; an aspect has each row once.
+struct Shown {
+  std::vector<Evidence> failing;  // enough to name the unit
+  std::size_t rows = 0, low = 0;  // compared with peers, and how many of these are low
+
+  /// True if the unit fails, or most rows are low.
+  bool is_slow() const { return !failing.empty() || 2 * low > rows; }
+};
+
 /// GPUs that a fact divides (thresholds/units/populations.hpp).
 struct Population {
   std::string fact;                 // "vbios"
@@ -122,6 +133,7 @@ struct UnitTable {
   std::vector<Column> columns;
   std::map<ClassMetric, std::vector<std::size_t>> columns_of;  // by device and number of ranks
   std::map<ClassMetric, std::map<Unit, LimitCount>> limits;    // of units that miss one; filled by with_limits()
+  std::map<Unit, std::map<Aspect, Shown>> shown;               // filled by RunEvidence
   std::vector<Population> populations;                         // each compared with itself
   std::size_t tests = 0;                                       // values that were compared: the limits depend on it
   int ranks = 0;

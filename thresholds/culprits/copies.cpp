@@ -1,0 +1,163 @@
+#include "thresholds/culprits/copies.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace shakedown {
+namespace {
+
+bool works_slowly(const RunEvidence& evidence, int rank) {
+  return evidence.is_slow(rank, Aspect::gemm) || evidence.is_slow(rank, Aspect::memory);
+}
+
+}  // namespace
+
+/// Copies to or from the other GPUs of its host.
+struct SlowCopies::Share {
+  std::size_t slow = 0, all = 0, open = 0;
+  bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
+};
+
+SlowCopies::SlowCopies(const RunEvidence& evidence) : evidence_(evidence) {
+  std::set<std::string> hosts;
+  for (const auto& [link, aspects] : evidence.units(UnitKind::link)) {
+    if (open(link)) hosts.insert(evidence.facts(link.rank).host);
+  }
+  for (const std::string& host : hosts) judge_ports(evidence.ranks_of().at(host));
+  judge_kernels();
+}
+
+/// Slow, and not explained yet.
+bool SlowCopies::open(const Unit& link) const {
+  return !evidence_.shown(link, Aspect::other).failing.empty() && !explained_.contains(link);
+}
+
+void SlowCopies::explain(const Unit& link, std::vector<Evidence>& evidence) {
+  if (!explained_.insert(link).second) return;
+  const auto failing = evidence_.failing(link);
+  evidence.insert(evidence.end(), failing.begin(), failing.end());
+}
+
+void SlowCopies::explain(const std::string& host) {
+  for (const auto& [link, aspects] : evidence_.units(UnitKind::link)) {
+    if (evidence_.facts(link.rank).host == host) explained_.insert(link);
+  }
+}
+
+void SlowCopies::explain_copies(int rank, bool out, bool in, std::vector<Evidence>& evidence) {
+  for (const int other : evidence_.neighbours(rank)) {
+    if (out) explain(link_unit(rank, other), evidence);
+    if (in) explain(link_unit(other, rank), evidence);
+  }
+}
+
+bool SlowCopies::has_open(const std::string& host) const {
+  return std::ranges::any_of(evidence_.units(UnitKind::link), [&](const auto& entry) {
+    return open(entry.first) && evidence_.facts(entry.first.rank).host == host;
+  });
+}
+
+SlowCopies::Share SlowCopies::share(int rank, bool as_source) const {
+  Share result;
+  for (const int other : evidence_.neighbours(rank)) {
+    const Unit link = as_source ? link_unit(rank, other) : link_unit(other, rank);
+    if (other == rank || !evidence_.table().shown.contains(link)) continue;
+    ++result.all;
+    if (evidence_.shown(link, Aspect::other).is_slow() && !explained_.contains(link)) ++result.slow;
+    if (open(link)) ++result.open;
+  }
+  return result;
+}
+
+// GPUs of a host whose copies are slow out and in: the one that explains most, and then the next.
+void SlowCopies::judge_ports(const std::vector<int>& ranks) {
+  for (std::size_t round = 0; round < ranks.size(); ++round) {
+    int best = -1;
+    std::size_t most_slow = 0;
+    bool best_is_slow = false;
+    for (const int rank : ranks) {
+      const Share row = share(rank, true), column = share(rank, false);
+      if (!row.nearly() || !column.nearly() || row.open + column.open == 0) continue;
+      // If two GPUs explain the same, the one that is slow by itself as well.
+      const bool also = works_slowly(evidence_, rank);
+      const std::size_t slow = row.slow + column.slow;
+      if (best < 0 || slow > most_slow || (slow == most_slow && also && !best_is_slow)) {
+        best = rank;
+        most_slow = slow;
+        best_is_slow = also;
+      }
+    }
+    if (best < 0 || (ranks.size() == 2 && !best_is_slow)) return;  // of two GPUs, either may be the one
+    explain_copies(best, true, true, of_gpu_[best]);
+  }
+}
+
+// Slow copies by the kernels of a GPU that is slow in its own work: another program uses its SMs, or they are bad. The
+// source does the work of writes, the destination that of reads and latencies; copy engines need no SM.
+void SlowCopies::judge_kernels() {
+  for (const auto& [link, aspects] : evidence_.units(UnitKind::link)) {
+    if (!open(link)) continue;
+    std::set<int> workers;
+    for (const Evidence& e : evidence_.failing(link)) {
+      const bool by_kernel = e.key.part("engine") == "sm";
+      workers.insert(!by_kernel ? -1 : e.key.part("op") == "write" ? link.from : link.rank);
+    }
+    const int worker = *workers.begin();
+    if (workers.size() == 1 && works_slowly(evidence_, worker)) explain(link, of_gpu_[worker]);
+  }
+}
+
+std::vector<Diagnosis> SlowCopies::suspects() {
+  std::vector<Diagnosis> found;
+  for (const auto& [host, ranks] : evidence_.ranks_of()) {
+    if (ranks.size() < 3) continue;
+    for (const int rank : ranks) {
+      judge_side(rank, true, found);
+      judge_side(rank, false, found);
+    }
+  }
+  for (const auto& [link, aspects] : evidence_.units(UnitKind::link)) {
+    if (open(link)) judge_link(link, found);
+  }
+  return found;
+}
+
+// All copies out of a GPU, or all into it.
+void SlowCopies::judge_side(int rank, bool out, std::vector<Diagnosis>& found) {
+  const Share side = share(rank, out);
+  if (side.all < 2 || !side.nearly()) return;
+  std::vector<Evidence> evidence;
+  explain_copies(rank, out, !out, evidence);
+  if (evidence.empty()) return;
+  Diagnosis d = evidence_.diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
+  d.fails = evidence_.counts(evidence);
+  d.detail = out ? "every copy out of it is slow, copies into it are not"
+                 : "every copy into it is slow, copies out of it are not";
+  d.next = evidence_.on_host(rank, "nvidia-smi nvlink -e -i " + evidence_.gpu(rank));
+  add_evidence(d, std::move(evidence));
+  found.push_back(std::move(d));
+}
+
+void SlowCopies::judge_link(const Unit& link, std::vector<Diagnosis>& found) {
+  const Unit back = link_unit(link.rank, link.from);
+  const bool both = open(back), only_two = evidence_.neighbours(link.rank).size() == 2;
+  Diagnosis d = evidence_.diagnosis(
+      both && only_two ? std::vector{Cause::slow_link, Cause::slow_gpu} : std::vector{Cause::slow_link},
+      {link.from, link.rank});
+  d.telemetry.clear();
+  std::vector<Evidence> evidence;
+  explain(link, evidence);
+  d.fails = evidence_.counts(evidence);
+  explain(back, evidence);
+  const std::string ends = "from local GPU " + std::to_string(evidence_.facts(link.from).local_rank) + " to " +
+                           std::to_string(evidence_.facts(link.rank).local_rank);
+  d.detail = both ? "copies between the two are slow in both directions" +
+                        std::string(only_two ? "; with two GPUs the link and either GPU look alike" : "")
+                  : "copies " + ends + " are slow, other copies of both are not";
+  d.next = evidence_.on_host(link.from, "nvidia-smi nvlink -e -i " + evidence_.gpu(link.from));
+  add_evidence(d, std::move(evidence));
+  found.push_back(std::move(d));
+}
+
+}  // namespace shakedown

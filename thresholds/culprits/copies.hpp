@@ -1,0 +1,46 @@
+// Decides which GPUs and links slow copies between GPUs are about: the ports of a GPU, its kernels, one direction of
+// its ports, or a single link. A slow copy that one of these explains is not used again. Pure.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "thresholds/culprits/evidence.hpp"
+
+namespace shakedown {
+
+class SlowCopies {
+ public:
+  /// Explains slow copies by GPUs: see of_gpu(). The evidence must outlive it.
+  explicit SlowCopies(const RunEvidence&);
+
+  /// Copies that a GPU explains: all out of it and into it are slow, or all that its kernels do. By rank.
+  const std::map<int, std::vector<Evidence>>& of_gpu() const { return of_gpu_; }
+
+  /// Whether a link inside a host is slow, and no GPU explains it.
+  bool has_open(const std::string& host) const;
+  /// Marks all links inside a host as explained.
+  void explain(const std::string& host);
+
+  /// Suspects for the other slow copies.
+  std::vector<Diagnosis> suspects();
+
+ private:
+  struct Share;
+  Share share(int rank, bool as_source) const;
+  bool open(const Unit& link) const;
+  void explain(const Unit& link, std::vector<Evidence>&);
+  void explain_copies(int rank, bool out, bool in, std::vector<Evidence>&);
+  void judge_ports(const std::vector<int>& ranks);
+  void judge_kernels();
+  void judge_side(int rank, bool out, std::vector<Diagnosis>&);
+  void judge_link(const Unit&, std::vector<Diagnosis>&);
+
+  const RunEvidence& evidence_;
+  std::set<Unit> explained_;
+  std::map<int, std::vector<Evidence>> of_gpu_;
+};
+
+}  // namespace shakedown
