@@ -17,11 +17,11 @@
 namespace shakedown {
 namespace {
 
-// No chip is so slow, in per cent: one whose SMs somebody else has in turns is, by 25 to 30 beside a program that takes
-// 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
+// In per cent. No chip is slower than that, but one that shares its SMs in turns is: by 25 to 30 next to a program that
+// takes 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
 constexpr double turns_percent = 20;
 
-// A rank that comes later than the others by this much, and by eight MADs, is late.
+// A rank is late if it arrives 50 us and eight MADs after the others.
 constexpr double late_us = 50, late_mads = 8;
 constexpr std::size_t enough_barriers = 3;
 
@@ -64,7 +64,7 @@ std::vector<std::pair<int, double>> known(const std::vector<std::optional<double
 }
 
 // In a collective the late rank waits least and those who wait for it most; and every benchmark begins with a barrier.
-// Late is only who arrives late: a rank that waits least for another reason is as healthy as the network lets it look.
+// A rank that waits least is not late unless it arrives late: the network may be the reason.
 std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
   std::map<int, std::size_t> late, last;
   std::map<int, std::vector<double>> delays;
@@ -103,7 +103,7 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   const bool several = run.ranks_of().size() > 1;
   Diagnosis d;
   d.causes = {Cause::configuration};
-  bool inside = false, links = false;  // inside: each host's own AllReduce was measured, and nobody stands out
+  bool inside = false, links = false;  // inside: the AllReduce inside each host was measured, and no host stands out
   for (const Comparison& c : run.table().comparisons) {
     inside = inside || c.key.part("scope") == "node";
     links = links || c.key.family() == "p2p";
@@ -130,8 +130,8 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
     const Diagnosis& d = found[i];
     const Cause cause = d.causes.front();
     if (!d.fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
-    // Whoever waits for it is slower by what it is slow; a collective that is slower by far has another cause, unless
-    // another program has the GPU in turns: then small operations wait for the program's turn, however short they are.
+    // Ranks that wait for it are as much slower as it is. A collective that is far slower has another cause, unless
+    // another program uses the GPU in turns: then even short operations wait for the turn of that program.
     const bool in_turns = cause == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
     if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return i;
   }

@@ -1,4 +1,4 @@
-// What lies in something that ranks share, or in one rank that all others wait for: settings, collectives, lateness.
+// Explains slow collectives and missed limits by a cause that ranks share, or by one rank that all others wait for.
 // Pure.
 #pragma once
 

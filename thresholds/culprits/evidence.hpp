@@ -24,8 +24,8 @@ bool bad(const Finding&);
 
 class RunEvidence {
  public:
-  /// The benchmarks and findings must outlive it. Of results with several numbers of ranks, those with the most are
-  /// used.
+  /// The benchmarks and findings must outlive it. If results have several numbers of ranks, it uses those with the
+  /// most.
   RunEvidence(const Benchmarks&, UnitTable, const std::vector<Finding>&);
 
   const Context* context() const { return context_; }  // null: nothing was measured
@@ -47,10 +47,10 @@ class RunEvidence {
   auto units(UnitKind kind) const {
     return std::views::filter(table_.shown, [kind](const auto& entry) { return entry.first.kind == kind; });
   }
-  /// What an aspect of a unit shows; nothing if it was not measured.
+  /// The evidence of one aspect of a unit; empty if it was not measured.
   const Shown& shown(const Unit&, Aspect) const;
   bool is_slow(int rank, Aspect aspect) const { return shown(gpu_unit(rank), aspect).is_slow(); }
-  /// What is enough to name a unit, over all aspects.
+  /// The failing evidence of a unit over all aspects.
   std::vector<Evidence> failing(const Unit&) const;
   /// Whether a unit fails by this evidence: outliers on the host backend are named only.
   bool counts(const std::vector<Evidence>&) const;

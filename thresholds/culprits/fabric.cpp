@@ -1,30 +1,31 @@
-// Decides what of a network is at fault. Longer than other files: the rules by which NIC, host, leaf, uplink, path and
-// rail compete for the same evidence are read together.
+// Decides which part of a network is at fault: the rules by which rail, leaf, host, uplink, NIC and path compete for
+// the same evidence, in their order.
 #include "thresholds/culprits/fabric.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "thresholds/culprits/fabric_findings.hpp"
+#include "thresholds/culprits/leaf_paths.hpp"
 #include "thresholds/culprits/pair_rounds.hpp"
 
 namespace shakedown {
 namespace {
 
 constexpr double slow = PairRounds::slow;
-/// One value has tails that the best of several has not.
+/// One value has heavier tails than the best of several.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
-/// Of an AllReduce over all rails: the slowest of eight holds up all, and of some hundred pairs one has a rail that
-/// pauses three times. What NCCL plans wrongly, or a link inside a host, costs more than this.
+/// For an AllReduce over all rails: the slowest of eight delays all, and in some hundred pairs one has a rail that
+/// pauses three times. A wrong plan of NCCL, or a link inside a host, costs more than this.
 constexpr double slow_sum = 0.7;
-/// So much of a leaf, or of a host's rails, is most of it.
+/// The share of a leaf, or of the rails of a host, that is most of it.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
-constexpr std::size_t least_of_leaf = 3;
-/// Two hosts are one pair: nobody can tell its ends apart.
+/// Two hosts are one pair, whose ends cannot be told apart.
 constexpr std::size_t least_hosts = 3;
 
 class FabricJudge {
@@ -35,16 +36,16 @@ class FabricJudge {
   FabricJudgement run() {
     for (const Benchmark* benchmark : rounds_.rows) {
       for (const Row* row : benchmark->rows) {
-        if (!row->wrong_ranks.empty()) note_wrong(benchmark->key, *row);
+        if (!row->wrong_ranks.empty()) out_.wrong_data.push_back(wrong_data_between_hosts(rounds_, *row));
       }
     }
-    note_unseen();
+    if (auto unseen = unseen_nics(rounds_)) out_.findings.push_back(std::move(*unseen));
     if (rounds_.empty()) return std::move(out_);
     judge_rails();
     if (rounds_.hosts.size() >= least_hosts) {
       judge_leaves();
       judge_hosts();
-      judge_uplinks();
+      judge_between_leaves();
       judge_nics();
     }
     judge_single_pairs();
@@ -60,13 +61,41 @@ class FabricJudge {
 
   bool open(const Place& place) const { return rounds_.low(place) && !explained_.contains(place); }
 
+  // The NICs of these hosts on a rail that have values.
+  std::vector<Place> places_of(const std::vector<std::size_t>& hosts, std::size_t rail) const {
+    std::vector<Place> places;
+    for (const std::size_t host : hosts) {
+      if (rounds_.at.contains({host, rail})) places.push_back({host, rail});
+    }
+    return places;
+  }
+
+  std::vector<std::size_t> all_hosts() const {
+    std::vector<std::size_t> hosts(rounds_.hosts.size());
+    std::iota(hosts.begin(), hosts.end(), std::size_t{0});
+    return hosts;
+  }
+
+  // The slow ones that no suspect explains.
+  std::vector<Place> open_of(std::vector<Place> places) const {
+    std::erase_if(places, [&](const Place& place) { return !open(place); });
+    return places;
+  }
+
+  // The median of the best rates of slow NICs, over that of others.
+  double middle(const std::vector<Place>& places) const {
+    std::vector<double> xs;
+    for (const Place& place : places) xs.push_back(*rounds_.best(place));
+    return median(std::move(xs));
+  }
+
   // --- suspects ---
 
   Diagnosis& suspect(std::vector<Cause> causes, const std::vector<Place>& places, double x, std::string detail,
                      std::string next) {
     Diagnosis d;
     d.causes = std::move(causes);
-    d.part = part_of(d.causes.front(), places);
+    d.part = part_of_places(rounds_, d.causes.front(), places);
     d.place_count = places.size();
     d.percent = 100 * (1 - x);
     d.detail = std::move(detail);
@@ -87,32 +116,11 @@ class FabricJudge {
     return out_.suspects.back();
   }
 
-  /// The part that is slow where these NICs are. Without leaves on record a leaf, an uplink and a path have no name.
-  Part part_of(Cause cause, const std::vector<Place>& places) const {
-    if (places.empty() || cause == Cause::configuration) return {};
-    const PairRounds::Host& host = rounds_.hosts[places.front().first];
-    std::set<std::string> leaves, hosts;
-    for (const Place& place : places) {
-      leaves.insert(rounds_.hosts[place.first].leaf);
-      hosts.insert(rounds_.hosts[place.first].name);
-    }
-    switch (cause) {
-      case Cause::slow_nic: return {PartKind::nic, rail_text(places.front().second), host.name};
-      case Cause::slow_node: return host_part(host.name);
-      case Cause::slow_leaf: return {PartKind::leaf, host.leaf, ""};
-      case Cause::slow_uplink: return {PartKind::uplink, joined(leaves, " > "), ""};
-      case Cause::slow_path: return {PartKind::path, joined(hosts.size() == 2 ? hosts : leaves, " > "), ""};
-      default: return gpu_part(rounds_.facts(places.front()));
-    }
-  }
-
-  std::string rail_text(std::size_t rail) const { return "rail " + std::to_string(rail); }
-
   static std::string slowness(double x) {
     return x <= 0 ? "does not answer" : fmt::format("is {:.0f} % slow", 100 * (1 - x));
   }
 
-  // Everybody on one rail against the other rails: no single NIC.
+  // All hosts on one rail against the other rails: no single NIC.
   void judge_rails() {
     if (rounds_.rails < 2) return;
     std::vector<double> known;
@@ -124,13 +132,10 @@ class FabricJudge {
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
       const double x = rounds_.reference[rail] / usual;
       if (x >= slow) continue;
-      std::vector<Place> places;
-      for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
-        if (rounds_.at.contains({host, rail})) places.push_back({host, rail});
-      }
+      const auto places = places_of(all_hosts(), rail);
       if (places.empty()) continue;
       const auto& hosts = rounds_.hosts;
-      const bool two = hosts.size() == 2;  // both ends have what is wrong with one
+      const bool two = hosts.size() == 2;  // a fault of one end shows at both
       suspect(two ? std::vector{Cause::slow_nic, Cause::configuration} : std::vector{Cause::configuration}, places, x,
               fmt::format("{} {} {} against the other rails", rail_text(rail), slowness(x),
                           two ? "between " + hosts[0].name + " and " + hosts[1].name
@@ -144,18 +149,12 @@ class FabricJudge {
       auto groups = rounds_.leaves();
       if (groups.size() == 1) groups.clear();  // then it is all hosts
       for (const auto& [leaf, members] : groups) {
-        std::vector<Place> places;
-        std::vector<double> xs;
-        for (const std::size_t host : members) {
-          if (!open({host, rail})) continue;
-          places.push_back({host, rail});
-          xs.push_back(*rounds_.best({host, rail}));
-        }
-        if (places.size() < least_of_leaf ||
+        const auto places = open_of(places_of(members, rail));
+        if (places.size() < min_values_of_leaf ||
             static_cast<double>(places.size()) < most_of_leaf * static_cast<double>(members.size())) {
           continue;
         }
-        const double x = median(std::move(xs));
+        const double x = middle(places);
         suspect({Cause::slow_leaf}, places, x,
                 fmt::format("leaf {} on {} {} for {} of its {} hosts, inside the leaf too", leaf, rail_text(rail),
                             slowness(x), places.size(), members.size()),
@@ -166,31 +165,25 @@ class FabricJudge {
 
   void judge_hosts() {
     for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
+      std::vector<Place> rails;
+      for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
+        if (rounds_.at.contains({host, rail})) rails.push_back({host, rail});
+      }
       if (rounds_.fell_silent(host)) {
-        std::vector<Place> rails;
-        for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
-          if (rounds_.at.contains({host, rail})) rails.push_back({host, rail});
-        }
         auto& d = suspect({Cause::slow_node}, rails, 0,
                           fmt::format("{} does not answer, one partner after another", rounds_.hosts[host].name),
                           "is it up? ping it, and look at its console");
         only_host(d, host);
         continue;
       }
-      std::vector<Place> places;
-      std::vector<double> xs;
-      std::size_t all = 0;
-      for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
-        if (rounds_.best({host, rail})) ++all;
-        if (!open({host, rail})) continue;
-        places.push_back({host, rail});
-        xs.push_back(*rounds_.best({host, rail}));
-      }
-      const bool alone = rounds_.rails == 1 && xs.size() == 1 && xs.front() <= 0;  // its only rail is silent
+      const auto all =
+          std::ranges::count_if(rails, [&](const Place& place) { return rounds_.best(place).has_value(); });
+      const auto places = open_of(rails);
+      const bool alone = rounds_.rails == 1 && places.size() == 1 && middle(places) <= 0;  // its only rail is silent
       if (!alone &&
           (places.size() < 2 || static_cast<double>(places.size()) < most_of_rails * static_cast<double>(all)))
         continue;
-      const double x = median(std::move(xs));
+      const double x = middle(places);
       auto& d = suspect({Cause::slow_node}, places, x,
                         fmt::format("{} {} on {} of {} rails with every partner{}", rounds_.hosts[host].name,
                                     slowness(x), places.size(), all, rounds_.way_of(places)),
@@ -200,35 +193,19 @@ class FabricJudge {
     }
   }
 
-  Culprit whole(std::size_t host) const {
-    return {std::nullopt, rounds_.hosts[host].name, std::nullopt, std::nullopt, std::nullopt};
-  }
   void only_host(Diagnosis& d, std::size_t host) const {
     d.part = host_part(rounds_.hosts[host].name);
-    d.places = {whole(host)};
+    d.places = {host_culprit(rounds_.hosts[host].name)};
     d.place_count = 1;
   }
 
-  bool pcie_is_slow(int rank) const {
-    return std::ranges::any_of(table_.columns, [&](const Column& column) {
-      const Cell* cell = column.name.family() == "pcie" ? column.find(gpu_unit(rank)) : nullptr;
-      return cell != nullptr && cell->out;
-    });
-  }
-
   void judge_nics() {
-    // Without a topology many hosts that are slow on one rail may share a leaf that nobody named.
+    // Without a topology many hosts that are slow on one rail may share a leaf.
     const bool known = rounds_.leaves().size() > 0;
     for (std::size_t rail = 0; rail < rounds_.rails && !known; ++rail) {
-      std::vector<Place> places;
-      std::vector<double> xs;
-      for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
-        if (!open({host, rail})) continue;
-        places.push_back({host, rail});
-        xs.push_back(*rounds_.best({host, rail}));
-      }
-      if (places.size() < 2 * least_of_leaf) continue;
-      const double x = median(std::move(xs));
+      const auto places = open_of(places_of(all_hosts(), rail));
+      if (places.size() < 2 * min_values_of_leaf) continue;
+      const double x = middle(places);
       suspect({Cause::slow_leaf, Cause::slow_uplink}, places, x,
               fmt::format("{} hosts on {}: the middle one {}; hosts of one leaf, perhaps", places.size(),
                           rail_text(rail), slowness(x)),
@@ -238,13 +215,13 @@ class FabricJudge {
       if (!open(place)) continue;
       const double x = *rounds_.best(place);
       // The reference is the best of several rounds, 2 % above the usual rate: of 8,000 NICs one may have no such
-      // round by chance. What was slow beside the usual rate was measured again.
+      // round by chance. A NIC that is slow against the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
       // Half of its rounds are slow for its uplink: the best of the others scatters more.
       if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = rounds_.facts(place).rank;
-      const bool pcie = pcie_is_slow(rank);
+      const bool pcie = table_.is_out(gpu_unit(rank), "pcie");
       suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
               fmt::format("{} of {} {} with each of {} partners{}{}", rail_text(place.second),
                           rounds_.hosts[place.first].name, slowness(x), values.size(), rounds_.way_of({place}),
@@ -253,71 +230,28 @@ class FabricJudge {
     }
   }
 
-  // Values that no end explains.
-  bool innocent(const Value& value, std::size_t rail) const {
-    return !explained_.contains({value.host, rail}) && !explained_.contains({value.partner, rail});
-  }
-
-  void judge_uplinks() {
-    std::vector<double> all;  // across, of all rails
-    for (const auto& [place, values] : rounds_.at) {
-      for (const Value& value : values) {
-        if (value.across && !value.confirms && innocent(value, place.second)) all.push_back(value.rate);
-      }
-    }
+  void judge_between_leaves() {
+    const LeafPaths slow_paths = slow_between_leaves(rounds_, explained_);
     const auto groups = rounds_.leaves();
-    if (all.size() < least_of_leaf || groups.size() < 2) return;
-    // Of three leaves one bad uplink is in two pairs of leaves of three: the reference is the upper quartile's side.
-    const double usual = quantile(std::move(all), groups.size() > 3 ? 0.5 : 0.75);
-    std::map<std::string, std::vector<std::pair<std::size_t, double>>> uplinks;  // leaf -> rails, x
-    for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
-      std::map<std::pair<std::string, std::string>, std::vector<double>> between;
-      for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
-        const auto found = rounds_.at.find({host, rail});
-        if (found == rounds_.at.end()) continue;
-        for (const Value& value : found->second) {
-          const auto &a = rounds_.hosts[host].leaf, &b = rounds_.hosts[value.partner].leaf;
-          if (value.confirms || a >= b || !innocent(value, rail)) continue;
-          between[{a, b}].push_back(value.rate / usual);
-        }
-      }
-      std::erase_if(between, [](const auto& entry) { return entry.second.size() < least_of_leaf; });
-      std::map<std::pair<std::string, std::string>, double> x;
-      for (auto& [pair, values] : between) x[pair] = median(std::move(values));
-      // The leaf that explains most, and then the next.
-      for (;;) {
-        std::map<std::string, std::pair<int, int>> count;  // slow, all
-        for (const auto& [pair, value] : x) {
-          for (const auto& leaf : {pair.first, pair.second}) {
-            count[leaf].first += value < slow ? 1 : 0;
-            ++count[leaf].second;
-          }
-        }
-        const auto most = std::max_element(
-            count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
-        if (most == count.end() || most->second.first < 2 || most->second.first < most->second.second) break;
-        std::vector<double> xs;
-        for (const auto& [pair, value] : x) {
-          if (pair.first == most->first || pair.second == most->first) xs.push_back(value);
-        }
-        uplinks[most->first].emplace_back(rail, median(std::move(xs)));
-        std::erase_if(x, [&](const auto& entry) {
-          return entry.first.first == most->first || entry.first.second == most->first;
-        });
-      }
-      for (const auto& [pair, value] : x) {
-        if (value >= slow) continue;
-        path(pair, rail, value, groups);
-      }
+    for (const LeafPaths::Path& path : slow_paths.paths) {
+      auto places = places_of(groups.at(path.leaves.first), path.rail);
+      for (const Place& place : places_of(groups.at(path.leaves.second), path.rail)) places.push_back(place);
+      const bool two = groups.size() == 2;
+      leave_open([&] {
+        suspect({two ? Cause::slow_uplink : Cause::slow_path}, places, path.x,
+                fmt::format("between leaf {} and leaf {} {} {}", path.leaves.first, path.leaves.second,
+                            rail_text(path.rail), slowness(path.x)),
+                two ? "look at the uplinks of both leaves: with two leaves nobody can tell which"
+                    : "look at the routes between these leaves: a spine link, ECMP or adaptive routing");
+      });
+      across_explained_.insert(places.begin(), places.end());
     }
-    for (const auto& [leaf, rails] : uplinks) {
+    for (const auto& [leaf, rails] : slow_paths.uplinks) {
       std::vector<Place> places;
       std::vector<double> xs;
       std::vector<std::string> names;
       for (const auto& [rail, x] : rails) {
-        for (const std::size_t host : groups.at(leaf)) {
-          if (rounds_.at.contains({host, rail})) places.push_back({host, rail});
-        }
+        for (const Place& place : places_of(groups.at(leaf), rail)) places.push_back(place);
         xs.push_back(x);
         names.push_back(std::to_string(rail));
       }
@@ -334,24 +268,7 @@ class FabricJudge {
     }
   }
 
-  void path(const std::pair<std::string, std::string>& pair, std::size_t rail, double x,
-            const std::map<std::string, std::vector<std::size_t>>& groups) {
-    std::vector<Place> places;
-    for (const auto& leaf : {pair.first, pair.second}) {
-      for (const std::size_t host : groups.at(leaf)) {
-        if (rounds_.at.contains({host, rail})) places.push_back({host, rail});
-      }
-    }
-    leave_open([&] {
-      suspect(groups.size() == 2 ? std::vector{Cause::slow_uplink} : std::vector{Cause::slow_path}, places, x,
-              fmt::format("between leaf {} and leaf {} {} {}", pair.first, pair.second, rail_text(rail), slowness(x)),
-              groups.size() == 2 ? "look at the uplinks of both leaves: with two leaves nobody can tell which"
-                                 : "look at the routes between these leaves: a spine link, ECMP or adaptive routing");
-    });
-    for (const Place& place : places) across_explained_.insert(place);
-  }
-
-  /// The hosts stand where the fault shows, and are none themselves.
+  /// The hosts show the fault, and do not have it.
   template <class Say>
   void leave_open(const Say& say) {
     const auto before = explained_;
@@ -359,7 +276,7 @@ class FabricJudge {
     explained_ = before;
   }
 
-  // What was slow or silent once, between two ends that are good with others.
+  // Judges pairs that were slow or silent once, while both ends are good with others.
   void judge_single_pairs() {
     std::set<std::pair<std::size_t, std::size_t>> said;
     for (const auto& [place, values] : rounds_.at) {
@@ -376,7 +293,7 @@ class FabricJudge {
         if (!said.insert(pair).second) continue;
         const auto again = rounds_.repeated(value, rail);
         const bool silent = value.x <= 0;
-        // A path between leaves is shared by chance; what is wrong with it for all shows between the leaves.
+        // A path between leaves is shared by chance; judge_between_leaves() finds what is wrong with it for all.
         const bool fails =
             silent ? !again || *again <= 0
                    : again && *again < slow_once && !value.across && !rounds_.by_chance(value, rail, *again);
@@ -398,30 +315,46 @@ class FabricJudge {
     }
   }
 
-  // AllReduce over all rails, of two hosts that are good with each other rail by rail: NVLink, the paths from GPUs to
-  // NICs and NCCL's plan work together there. It is said of the pair: one figure tells no end from the other.
+  // Judges AllReduce over all rails of two hosts that are good with each other rail by rail: NVLink, the paths from
+  // GPUs to NICs and NCCL's plan work together there. The suspect is the pair: one figure cannot tell its ends apart.
   void judge_sums() {
     std::vector<double> inside;  // leaves: across, one rail of all shares a port by chance
-    std::map<std::size_t, std::set<std::size_t>> silent, answered;  // with whom
     for (const auto& [pair, sums] : rounds_.sums) {
-      const bool any = std::any_of(sums.begin(), sums.end(), [](const Sum& sum) { return sum.rate > 0; });
-      (any ? answered : silent)[pair.first].insert(pair.second);
-      (any ? answered : silent)[pair.second].insert(pair.first);
       for (const Sum& sum : sums) {
         if (sum.rate > 0) all_sums_.push_back(sum.rate);
         if (sum.rate > 0 && !sum.confirms && rounds_.same_leaf(pair.first, pair.second)) inside.push_back(sum.rate);
       }
     }
+    auto named = named_hosts();
+    judge_silent_hosts(named);
+    const double usual = inside.empty() ? 0 : median(std::move(inside));
+    for (const auto& [pair, sums] : rounds_.sums) {
+      if (!named.contains(pair.first) && !named.contains(pair.second)) judge_sum(pair, sums, usual);
+    }
+  }
+
+  // Hosts that a suspect explains.
+  std::set<std::size_t> named_hosts() const {
     std::set<std::size_t> named;
     for (const Place& place : explained_) named.insert(place.first);
-    for (const Diagnosis& d : out_.suspects) {  // of two that do not answer each other no place is explained
+    for (const Diagnosis& d : out_.suspects) {  // no place of two hosts that do not answer each other is explained
       for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
-        const bool is = std::any_of(d.places.begin(), d.places.end(),
-                                    [&](const Culprit& place) { return place.host == rounds_.hosts[host].name; });
+        const bool is =
+            std::ranges::any_of(d.places, [&](const Culprit& place) { return place.host == rounds_.hosts[host].name; });
         if (is && d.percent >= 100) named.insert(host);
       }
     }
-    // Died since the rounds of single rails.
+    return named;
+  }
+
+  // Hosts that died after the rounds of single rails.
+  void judge_silent_hosts(std::set<std::size_t>& named) {
+    std::map<std::size_t, std::set<std::size_t>> silent, answered;  // partners
+    for (const auto& [pair, sums] : rounds_.sums) {
+      auto& partners = std::ranges::any_of(sums, [](const Sum& sum) { return sum.rate > 0; }) ? answered : silent;
+      partners[pair.first].insert(pair.second);
+      partners[pair.second].insert(pair.first);
+    }
     for (const auto& [host, partners] : silent) {
       if (partners.size() < 2 || answered.contains(host) || !named.insert(host).second) continue;
       only_host(suspect({Cause::slow_node}, {}, 0,
@@ -430,45 +363,43 @@ class FabricJudge {
                         "is it up? ping it, and look at its console"),
                 host);
     }
-    const double usual = inside.empty() ? 0 : median(std::move(inside));
-    for (const auto& [pair, sums] : rounds_.sums) {
-      const auto& [a, b] = pair;
-      if (named.contains(a) || named.contains(b)) continue;
-      double best = 0, first = 0;
-      bool again = false;
-      std::vector<Evidence> evidence;
-      for (const Sum& sum : sums) {
-        best = std::max(best, sum.rate);
-        if (!sum.confirms) first = std::max(first, sum.rate);
-        again = again || sum.confirms;
-        if (usual > 0) {
-          evidence.push_back({sum.key, PairRounds::metric, Judgement::peers, sum.rate, usual,
-                              100 * (1 - sum.rate / usual), std::nullopt});
-        }
-      }
-      const bool low = first <= 0 || (rounds_.same_leaf(a, b) && first < slow_sum * usual);
-      if (!low) continue;
-      if (best > 0 && (!again || best >= slow_sum * usual)) {
-        ++noted_;
-        continue;
-      }
-      const double x = best > 0 ? best / usual : 0;
-      auto& d = suspect(
-          {Cause::slow_path}, {}, x,
-          fmt::format("{} and {} {} in an AllReduce over all rails, and {}{}", rounds_.hosts[a].name,
-                      rounds_.hosts[b].name,
-                      best > 0 ? fmt::format("are {:.0f} % slow", 100 * (1 - x)) : "do not answer each other",
-                      rails_of(a, b), again ? "; repeated" : ""),
-          "run both hosts with NCCL_DEBUG=INFO and compare rings, GPUDirect and NVLink with those of another pair");
-      add_evidence(d, std::move(evidence));
-      d.percent = 100 * (1 - x);
-      d.part = {PartKind::path, rounds_.hosts[a].name + " > " + rounds_.hosts[b].name, ""};
-      d.places = {whole(a), whole(b)};
-      d.place_count = 2;
-    }
   }
 
-  // Of two hosts that no single rail accuses.
+  void judge_sum(const PairRounds::Pair& pair, const std::vector<Sum>& sums, double usual) {
+    const auto& [a, b] = pair;
+    double best = 0, first = 0;
+    bool again = false;
+    std::vector<Evidence> evidence;
+    for (const Sum& sum : sums) {
+      best = std::max(best, sum.rate);
+      if (!sum.confirms) first = std::max(first, sum.rate);
+      again = again || sum.confirms;
+      if (usual > 0) {
+        evidence.push_back({sum.key, PairRounds::metric, Judgement::peers, sum.rate, usual,
+                            100 * (1 - sum.rate / usual), std::nullopt});
+      }
+    }
+    if (first > 0 && (!rounds_.same_leaf(a, b) || first >= slow_sum * usual)) return;
+    if (best > 0 && (!again || best >= slow_sum * usual)) {
+      ++noted_;
+      return;
+    }
+    const double x = best > 0 ? best / usual : 0;
+    auto& d = suspect(
+        {Cause::slow_path}, {}, x,
+        fmt::format("{} and {} {} in an AllReduce over all rails, and {}{}", rounds_.hosts[a].name,
+                    rounds_.hosts[b].name,
+                    best > 0 ? fmt::format("are {:.0f} % slow", 100 * (1 - x)) : "do not answer each other",
+                    rails_of(a, b), again ? "; repeated" : ""),
+        "run both hosts with NCCL_DEBUG=INFO and compare rings, GPUDirect and NVLink with those of another pair");
+    add_evidence(d, std::move(evidence));
+    d.percent = 100 * (1 - x);
+    d.part = {PartKind::path, rounds_.hosts[a].name + " > " + rounds_.hosts[b].name, ""};
+    d.places = {host_culprit(rounds_.hosts[a].name), host_culprit(rounds_.hosts[b].name)};
+    d.place_count = 2;
+  }
+
+  // The rails of two hosts, none of which is slow by itself.
   std::string rails_of(std::size_t a, std::size_t b) const {
     std::size_t all = 0, answered = 0;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
@@ -480,66 +411,15 @@ class FabricJudge {
     return answered == 0 ? "no single rail has a rate" : "each single rail with a rate is good";
   }
 
-  // --- words ---
-
-  void note_wrong(const Key& key, const Row& row) {
-    Finding finding;
-    classify(finding, Code::wrong_data);
-    finding.key = key;
-    finding.status = Status::fail;
-    finding.judgement = Judgement::peers;
-    finding.wrong_ranks = row.wrong_ranks;
-    finding.detail = "wrong data between hosts, seen at " + plural(row.wrong_ranks.size(), "rank");
-    for (const int rank : row.wrong_ranks) {
-      if (static_cast<std::size_t>(rank) >= rounds_.context->ranks.size()) continue;
-      if (finding.offenders.size() < max_offenders) {
-        finding.offenders.push_back(culprit(rounds_.context->ranks[static_cast<std::size_t>(rank)]));
-      }
-    }
-    finding.offender_count = row.wrong_ranks.size();
-    if (!finding.offenders.empty()) {
-      finding.worst = finding.offenders.front();
-      finding.part = shakedown::part_of(key, PairRounds::metric, *rounds_.context, *finding.worst->rank);
-    }
-    finding.next = "measure pairs again; if it repeats, swap the NIC or the cable of this rank";
-    out_.wrong_data.push_back(std::move(finding));
-  }
-
-  // Who was slow in no round because it was in none is not good.
-  void note_unseen() {
-    const auto places = rounds_.unseen();
-    if (places.empty()) return;
-    Finding finding = plain(
-        Status::missing, plural(places.size(), "rank") + " with a partner in no round: nothing is known of the NICs");
-    for (const Place& place : places) {
-      if (finding.offenders.size() < max_offenders) finding.offenders.push_back(culprit(rounds_.facts(place)));
-    }
-    classify(finding, Code::not_measured);
-    finding.part = part_of(Cause::slow_nic, places);
-    finding.offender_count = places.size();
-    finding.worst = finding.offenders.front();
-    finding.next = measure_command(finding.key, rounds_.context->world_size);
-    out_.findings.push_back(std::move(finding));
-  }
-
   void conclude() {
     std::stable_sort(out_.suspects.begin(), out_.suspects.end(), [](const Diagnosis& a, const Diagnosis& b) {
       return a.percent.value_or(0) > b.percent.value_or(0);
     });
     out_.judged = rounds_.hosts.size() >= least_hosts;
-    for (const Diagnosis& d : out_.suspects) {
-      Finding finding = plain(Status::fail, causes_text(d) + ": " + d.detail);
-      classify(finding, Code::pairs, d.evidence_count);
-      finding.part = d.part;
-      finding.offenders = d.places;
-      finding.offender_count = d.place_count;
-      if (!d.places.empty()) finding.worst = d.places.front();
-      finding.next = d.next;
-      out_.findings.push_back(std::move(finding));
-    }
+    for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
-      out_.findings.push_back(
-          plain(Status::pass, fmt::format("{} hosts, {} rails: all pairs alike", rounds_.hosts.size(), rounds_.rails)));
+      out_.findings.push_back(pairs_finding(
+          Status::pass, fmt::format("{} hosts, {} rails: all pairs alike", rounds_.hosts.size(), rounds_.rails)));
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", rounds_.hosts.size(), rounds_.rails,
                             out_.suspects.empty() ? "nobody stands out" : plural(out_.suspects.size(), "suspect"));
@@ -547,17 +427,6 @@ class FabricJudge {
       out_.said += fmt::format("; AllReduce of two hosts {:.4g} GB/s at the median", median(all_sums_));
     }
     if (noted_ > 0) out_.said += fmt::format("; {} slow in one round only", plural(noted_, "pair"));
-  }
-
-  static Finding plain(Status status, std::string detail) {
-    Finding finding;
-    classify(finding, Code::pairs);
-    finding.key = Key("pairs");
-    finding.status = status;
-    finding.judgement = Judgement::peers;
-    finding.detail = std::move(detail);
-    finding.source = "the other hosts of this run";
-    return finding;
   }
 
   const UnitTable& table_;

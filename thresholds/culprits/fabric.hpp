@@ -1,4 +1,4 @@
-// What rounds of pairs say of a network: which host, NIC, rail, leaf switch, uplink or path is slow or silent. A pair
+// Finds the host, NIC, rail, leaf switch, uplink or path that is slow or silent in rounds of pairs. A pair
 // is as fast as its slower end and the path between, so a host is judged by the best of its rounds, and a path by the
 // middle of those that cross it. Pure.
 //

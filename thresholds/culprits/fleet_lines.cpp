@@ -1,6 +1,6 @@
 // Decides which groups of GPUs are worth a line.
 //
-// A group stands off if its median is behind the median of all other GPUs by more than
+// A group is slow if its median falls short of the median of all other GPUs by more than
 //   max(2 %, z s),  s = 1.2533 sigma sqrt(1 / n + 1 / m),   z = the normal quantile at alpha / (groups compared)
 // with n GPUs in it and m others, sigma what GPUs differ by and 1.2533 = sqrt(pi / 2) for medians: the lines of 1,250
 // hosts with eight chips each would else be full of hosts that have drawn slow chips. So for heat, from 8 C on.
@@ -151,8 +151,7 @@ ByGpu faster(const Column& column) {
   return result;
 }
 
-// The widest class of each kind of figure. What the silicon does per clock is judged GPU by GPU; racks differ in
-// clocks.
+// The widest class of each kind of figure. The rate per clock is judged for each GPU; racks differ in clocks.
 bool is_shown(const Column& column) {
   const bool wide = column.name == column.name.family() || column.name == "pcie/active:one";
   return wide && aspect_of(column.name, column.metric) != Aspect::gemm && column.metric != "capacity_gb" &&
@@ -190,7 +189,7 @@ void add_lines(FleetLines& said, const Measured& measured, const UnitTable& tabl
   }
 }
 
-// No fleet is twice as good as what it is held against: such limits are of sanity (launches, jitter, one rank alone).
+// No fleet is twice as good as its reference: such limits are for sanity only (launches, jitter, one rank alone).
 constexpr double says_something = 1.0;
 
 std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
@@ -237,7 +236,7 @@ FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const P
   // Processors have limits of sanity alone, from which a distance says nothing.
   const bool gpus = !measured.files.empty() && measured.files.front().context.backend == Backend::cuda;
   if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
-  // On the host backend ranks share cores: who is slow is not said by where they stand.
+  // On the host backend ranks share cores: their place does not explain which are slow.
   if (table.counts && !table.columns.empty()) add_lines(said, measured, table, places);
   return said;
 }

@@ -1,5 +1,5 @@
-// How the fleet stands as a whole: how far it is from the reference, and its racks, leaves, firmware, drivers and hosts
-// beside each other. Says, and fails nothing: a rack that is 2 % slower and 8 C hotter is no broken GPU. Pure.
+// Compares the whole fleet with the reference, and its racks, leaves, firmware, drivers and hosts with each other.
+// These lines never fail: a rack that is 2 % slower and 8 C hotter is no broken GPU. Pure.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct FleetLine {
   double faster = 0;                         // its median than that of all other GPUs; below 0: slower
   std::optional<double> temperature_c = {};  // median
   std::optional<double> hotter_c = {};       // than that of all others
-  bool slow = false, hot = false;            // stands off, by more than such a group does by chance
+  bool slow = false, hot = false;            // more than such a group is by chance
 };
 
 /// The median GPU over the rows of a class, against what the profile names.
@@ -38,10 +38,10 @@ struct FleetLevel {
 
 struct FleetLines {
   std::vector<FleetLevel> levels;
-  std::vector<FleetLine> lines;  // of each kind and class those that stand off first, then the slowest
+  std::vector<FleetLine> lines;  // of each kind and class the slow and hot ones first, then the slowest
 };
 
-/// At most so many groups of one kind and class are kept: of 10,000 GPUs there are 1,250 hosts.
+/// The number of groups of one kind and class that are kept: 10,000 GPUs have 1,250 hosts.
 inline constexpr std::size_t most_fleet_lines = 32;
 
 /// `profile`: null if none is for this machine. Firmware and driver are what pre-flight read.

@@ -1,5 +1,5 @@
-// What rounds of pairs measured: the rate of each rail of each host with one partner after another, over what others
-// reach on that rail. Which of it is whose fault is decided in fabric.cpp. Pure.
+// The values of rounds of pairs: the rate of each rail of each host with one partner after another, over the rate that
+// others reach on that rail. fabric.cpp decides which part is at fault. Pure.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@
 
 namespace shakedown {
 
-/// What a host had with another one over one rail; 0: no answer.
+/// The rate of a host with another one over one rail; 0: no answer.
 struct Exchange {
   std::size_t host = 0, partner = 0;
   double rate = 0;
 };
 struct RailRates {
-  double best = 0;   // of each host, in the middle of them, where half of them are not bad
-  double usual = 0;  // of pairs whose ends both come near that with somebody, in the middle of them
+  double best = 0;   // median of the best rate of each host
+  double usual = 0;  // median of the pairs whose ends both come near `best` with some partner
 };
-/// The middle of all values would not do: of three hosts a bad one is an end of two pairs in three.
+/// The median of all values would be wrong: a bad one of three hosts is an end of two pairs in three.
 RailRates rates_of_rail(const std::vector<Exchange>&);
 
 struct PairRounds {
@@ -30,11 +30,11 @@ struct PairRounds {
   /// and half of the least fault that is worth a person's time, 10 %.
   static constexpr double slow = 0.95;
 
-  /// What one rank had in one round.
+  /// The value of one rank in one round.
   struct Value : Exchange {
     double x = 0;  // over the rail's reference; 0: no answer
     Key key;
-    bool across = false;    // leaves, or where nobody knows
+    bool across = false;    // leaves, or it is not known
     bool confirms = false;  // measured again
   };
   /// AllReduce over all rails of both hosts, in one row.
@@ -61,7 +61,7 @@ struct PairRounds {
   std::map<std::string, std::vector<std::size_t>> leaves() const;
   bool has(std::size_t host, std::size_t rail) const;
   const RankFacts& facts(const Place&) const;
-  /// Whose rounds nobody can read, though a partner of their host has this rail.
+  /// NICs without a value, though a partner of their host has this rail.
   std::vector<Place> unseen() const;
 
   double best_rate(const Place&) const;
@@ -73,13 +73,13 @@ struct PairRounds {
   /// ", sending only": one direction only, where it was measured again.
   std::string way_of(const std::vector<Place>&) const;
 
-  /// What `host` had when it was measured again with this partner.
+  /// The values of `host` when it was measured again with this partner.
   std::vector<const Value*> again(std::size_t host, std::size_t partner, std::size_t rail) const;
   /// The better of the rounds in which the pair of this value was measured again, over the middle of its rail.
   std::optional<double> repeated(const Value&, std::size_t rail) const;
-  /// Whether some pair of so many is as slow as this one in each of its rounds although nothing lies between its ends:
-  /// of 50,000 values inside leaves, of which one of 140 has a tail of 10 %, a pair has three of them in one network of
-  /// 60.
+  /// Whether one of all pairs is as slow as this one in each of its rounds by chance, with nothing wrong between its
+  /// ends: of 50,000 values inside leaves, of which one of 140 has a tail of 10 %, a pair has three of them in one
+  /// network of 60.
   bool by_chance(const Value&, std::size_t rail, double repeated) const;
 
   std::vector<const Benchmark*> rows;

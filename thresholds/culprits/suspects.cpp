@@ -1,5 +1,4 @@
-// Longer than other files: GPU, port, link and node compete for the same evidence, in an order that has to be seen
-// whole.
+// Decides in which order GPU, node, link and clock explain the same evidence.
 #include "thresholds/culprits/suspects.hpp"
 
 #include <algorithm>
@@ -19,9 +18,9 @@
 namespace shakedown {
 namespace {
 
-// A clock that is lower than the peers' by this much explains a slow GEMM.
+// A clock that is lower than that of the peers by this share explains a slow GEMM.
 constexpr double low_clock = 0.03;
-// Chips differ by 2 to 3 %; from three times that on somebody will ask about one.
+// Chips differ by 2 to 3 %; a user will ask about one that differs by three times that.
 constexpr double asked_about = 0.075;
 
 class Investigation {
@@ -127,7 +126,7 @@ class Investigation {
     return d;
   }
 
-  // Who had the core of a rank in the meantime, as far as the kernel tells.
+  // The program that used the core of a rank in the meantime, as far as the kernel shows.
   std::string taken_from(int rank) const {
     for (const auto& [key, benchmark] : evidence_.benchmarks()) {
       if (key.family() != "jitter" || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
@@ -296,7 +295,7 @@ class Investigation {
   }
 
   void sort() {
-    // What is slow, by how much it is slow.
+    // Slow parts are sorted by how slow they are.
     const auto rank_of = [](const Diagnosis& d) {
       constexpr std::array others{Cause::configuration, Cause::busy_core, Cause::late_rank, Cause::slow_silicon};
       const auto other = std::find(others.begin(), others.end(), d.causes.front());

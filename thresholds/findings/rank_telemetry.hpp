@@ -1,4 +1,4 @@
-// What the GPUs of ranks reported while they worked: clocks, power, temperature, reasons for a low clock, other
+// The telemetry of the GPUs of ranks while they worked: clocks, power, temperature, reasons for a low clock, other
 // programs. It explains a slow GPU. Pure.
 #pragma once
 

@@ -8,9 +8,9 @@ namespace {
 
 // 22 % is published of healthy chips. Fewer are not to be closer to each other than that where the driver says why.
 constexpr double chips = 0.025, chips_differ = 0.22;
-// Nobody has published a healthy chip at less than half of the rate of the others.
+// No healthy chip at less than half of the rate of the others was ever published.
 constexpr double never_healthy = 0.5;
-// Of fleets. Where power explains the clock a wrong name is more likely than a fault.
+// Shares of fleets. If power explains the clock, a wrong name is more likely than a fault.
 constexpr double alpha = 0.01, alpha_by_power = 0.002;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is in doubt: a value that differs from its peers, from the other rows of its class or from other sizes may be an
+// Values in doubt: one that differs from its peers, from the other rows of its class or from other sizes may be an
 // accident (another process, a paused guest) or a fault. It counts only if it repeats. Pure.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-/// The median of so many repetitions is no accident.
+/// The number of repetitions whose median is no accident.
 inline constexpr std::size_t enough_repetitions = 3;
 
 /// The shortfall from which a value that nothing confirms leaves a verdict open. Below it the value is only noted.

@@ -1,5 +1,5 @@
 // Populations: GPUs of one kind that a fact divides into a faster and a slower group, such as two versions of a VBIOS.
-// That is one difference of the fleet, no fault of each slower GPU. Pure.
+// That is one difference of the fleet, and not a fault of each slower GPU. Pure.
 #pragma once
 
 #include <optional>

@@ -30,6 +30,13 @@ std::vector<std::pair<const Column*, const Cell*>> UnitTable::cells(const Key& b
   return result;
 }
 
+bool UnitTable::is_out(const Unit& unit, std::string_view family) const {
+  return std::ranges::any_of(columns, [&](const Column& column) {
+    const Cell* cell = column.name.family() == family ? column.find(unit) : nullptr;
+    return cell != nullptr && cell->out;
+  });
+}
+
 LimitCount UnitTable::units_with_limits(const ClassMetric& of) const {
   const auto known = columns_of.find(of);
   const auto missed = limits.find(of);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,7 +83,7 @@ struct ClassMetric {
   friend auto operator<=>(const ClassMetric&, const ClassMetric&) = default;
 };
 
-/// What a class shows of a unit.
+/// The shortfall of a unit in a class.
 struct Cell {
   Unit unit;
   double shortfall = 0;  // median over the rows, relative to the centre of all units
@@ -109,7 +110,7 @@ struct LimitCount {
   std::size_t all = 0, missed = 0;
 };
 
-/// What the measurements of one aspect show of a unit. Classes overlap; an aspect has each row once.
+/// The evidence of one aspect of a unit. Classes overlap; an aspect has each row once.
 struct Shown {
   std::vector<Evidence> failing;  // enough to name the unit
   std::size_t rows = 0, low = 0;  // compared with peers, and how many of these are low
@@ -144,6 +145,9 @@ struct UnitTable {
   /// The cells of a unit in the classes of a benchmark, the widest class first, each with its column.
   std::vector<std::pair<const Column*, const Cell*>> cells(const Key& benchmark, const std::string& metric, int rank,
                                                            std::optional<int> from) const;
+
+  /// Whether a unit stands out in a class of this family.
+  bool is_out(const Unit&, std::string_view family) const;
 
   /// How many units were compared in a class, and how many of these miss a limit.
   LimitCount units_with_limits(const ClassMetric&) const;

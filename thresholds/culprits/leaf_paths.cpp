@@ -1,0 +1,75 @@
+#include "thresholds/culprits/leaf_paths.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/statistics.hpp"
+
+namespace shakedown {
+namespace {
+
+using LeafPair = std::pair<std::string, std::string>;
+using Rates = std::map<LeafPair, double>;  // median rate over the usual one
+
+bool touches(const LeafPair& pair, const std::string& leaf) { return pair.first == leaf || pair.second == leaf; }
+
+// The leaf with the most slow paths, if all of its paths are slow, and two or more; nullopt if there is none.
+std::optional<std::string> slow_leaf(const Rates& rates) {
+  std::map<std::string, std::pair<int, int>> count;  // slow, all
+  for (const auto& [pair, x] : rates) {
+    for (const auto& leaf : {pair.first, pair.second}) {
+      count[leaf].first += x < PairRounds::slow ? 1 : 0;
+      ++count[leaf].second;
+    }
+  }
+  const auto most = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second.first; });
+  const bool is_slow = most != count.end() && most->second.first >= 2 && most->second.first >= most->second.second;
+  return is_slow ? std::optional(most->first) : std::nullopt;
+}
+
+}  // namespace
+
+LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRounds::Place>& explained) {
+  const auto is_used = [&](const PairRounds::Value& value, std::size_t rail) {
+    return !value.confirms && !explained.contains({value.host, rail}) && !explained.contains({value.partner, rail});
+  };
+  std::vector<double> across;  // leaves, of all rails
+  for (const auto& [place, values] : rounds.at) {
+    for (const auto& value : values) {
+      if (value.across && is_used(value, place.second)) across.push_back(value.rate);
+    }
+  }
+  const std::size_t leaves = rounds.leaves().size();
+  if (across.size() < min_values_of_leaf || leaves < 2) return {};
+  // With three leaves one bad uplink slows two of three pairs of leaves: the upper quartile is the usual rate.
+  const double usual = quantile(std::move(across), leaves > 3 ? 0.5 : 0.75);
+  std::vector<std::map<LeafPair, std::vector<double>>> between(rounds.rails);
+  for (const auto& [place, values] : rounds.at) {
+    for (const auto& value : values) {
+      const auto &a = rounds.hosts[place.first].leaf, &b = rounds.hosts[value.partner].leaf;
+      if (a < b && is_used(value, place.second)) between[place.second][{a, b}].push_back(value.rate / usual);
+    }
+  }
+  LeafPaths slow;
+  for (std::size_t rail = 0; rail < rounds.rails; ++rail) {
+    Rates rates;
+    for (auto& [pair, values] : between[rail]) {
+      if (values.size() >= min_values_of_leaf) rates[pair] = median(std::move(values));
+    }
+    // The leaf that explains most, and then the next.
+    while (const auto leaf = slow_leaf(rates)) {
+      std::vector<double> xs;
+      for (const auto& [pair, x] : rates) {
+        if (touches(pair, *leaf)) xs.push_back(x);
+      }
+      if (!leaf->empty()) slow.uplinks[*leaf][rail] = median(std::move(xs));  // else hosts whose leaf is unknown
+      std::erase_if(rates, [&](const auto& entry) { return touches(entry.first, *leaf); });
+    }
+    for (const auto& [pair, x] : rates) {
+      if (x < PairRounds::slow && !pair.first.empty()) slow.paths.push_back({pair, rail, x});
+    }
+  }
+  return slow;
+}
+
+}  // namespace shakedown

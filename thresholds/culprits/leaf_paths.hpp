@@ -1,0 +1,31 @@
+// Finds slow uplinks of leaf switches, and slow paths between two of them, in rounds of pairs. Pure.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thresholds/culprits/pair_rounds.hpp"
+
+namespace shakedown {
+
+struct LeafPaths {
+  struct Path {
+    std::pair<std::string, std::string> leaves;
+    std::size_t rail = 0;
+    double x = 0;  // median rate over the usual one
+  };
+  std::vector<Path> paths;
+  std::map<std::string, std::map<std::size_t, double>> uplinks;  // leaf -> rail -> x
+};
+
+/// Fewer values than this show nothing about a leaf.
+inline constexpr std::size_t min_values_of_leaf = 3;
+
+/// The slow ones. Pairs with an explained end are left out.
+LeafPaths slow_between_leaves(const PairRounds&, const std::set<PairRounds::Place>& explained);
+
+}  // namespace shakedown
