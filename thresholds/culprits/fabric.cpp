@@ -104,7 +104,9 @@ class FabricJudge {
     for (const auto& place : places) {
       explained_.insert(place);
       if (d.places.size() < max_offenders) d.places.push_back(culprit(rounds_.facts(place), rounds_.best_rate(place)));
-      for (const Value& value : rounds_.at.at(place)) {
+      const auto values = rounds_.at.find(place);
+      if (values == rounds_.at.end()) continue;  // the other end of a pair whose own partner is unknown
+      for (const Value& value : values->second) {
         if (value.x >= slow) continue;
         evidence.push_back({value.key, PairRounds::metric, Judgement::peers, value.rate,
                             rounds_.reference[place.second], 100 * (1 - value.x), std::nullopt});
