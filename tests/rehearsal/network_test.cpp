@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "tests/nightly.hpp"
 #include "tests/rehearsal/outcome.hpp"
@@ -70,6 +72,26 @@ int trees(int few, int nightly) { return testing_support::is_nightly() ? nightly
 
 TEST(Network, HealthyTreesNameNothing) {
   for (const int hosts : {3, 8, 64, 128}) expect_right("", trees(3, 100), hosts);
+}
+
+// Hosts without a leaf on record ended the judgement with an exception.
+TEST(Network, NamesNoUplinkOfHostsWhoseLeafIsUnknown) {
+  const Results all = measure(order("uplink:0.5"));
+  std::set<std::string> leaves;
+  for (const HostFacts& host : all.context.inventory) leaves.insert(host.leaf.value());
+  ASSERT_GT(leaves.size(), 2u);
+  std::size_t uplinks = 0;
+  for (const std::string& unknown : leaves) {
+    Results results = all;
+    for (HostFacts& host : results.context.inventory) {
+      if (host.leaf == unknown) host.leaf = std::nullopt;
+    }
+    for (const Diagnosis& suspect : judged(std::move(results)).suspects) {
+      uplinks += suspect.causes.front() == Cause::slow_uplink ? 1 : 0;
+      EXPECT_EQ(suspect.detail.find("leaf  "), std::string::npos) << suspect.detail;
+    }
+  }
+  EXPECT_EQ(uplinks, leaves.size() - 1) << "the slow one, if another one is unknown";
 }
 
 TEST(Network, NamesOneFaultOfTenPercentAndNothingElse) {

@@ -941,7 +941,7 @@ TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
   const auto results = " --results=" + path("good.json"), baseline = " --baseline=" + path("good.json");
   for (const auto& [words, reason] : std::vector<std::pair<std::string, std::string>>{
            {"report --scontrol" + results, "--scontrol: report would ignore it; it is of nodes"},
-           {"report --min-effect=0.1" + results, "--min-effect: report would ignore it; it is of regress"},
+           {"report --min-effect=0.1" + results, "--min-effect: report would ignore it; it is of compare, regress"},
            {"report --skip-unmeasured" + results, "it is of acceptance_test"},
            {"nodes --explain=gemm" + results, "it is of acceptance_test, report"},
            {"regress --site=x" + results + baseline, "--site: regress would ignore it"},

@@ -76,7 +76,7 @@ Failed with_fact(const std::string& key, const std::string& metric, double worst
 const std::vector<Failed>& failed_runs() {
   static const std::vector<Failed> runs = [] {
     std::vector<Failed> made;
-    for (const char* const fault : {"gemm:0.05", "hbm:0.12", "gpu:0.1", "link:0.2", "copy:0.1", "sustained:0.05"}) {
+    for (const char* const fault : {"gemm:0.05", "hbm:0.12", "gpu:0.1", "link:0.2", "lane:0.05", "sustained:0.05"}) {
       made.push_back(with_planted(fault, 1));
     }
     for (const char* const fault : {"nic:0.5", "host:0.1"}) made.push_back(with_planted(fault, 4));
