@@ -124,8 +124,8 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-/// Returns the text of a file of this folder. Another user who owns the folder may have put a link in place of the file,
-/// or of a folder above it, since the files were listed. Errors: InputError.
+/// Returns the text of a file of this folder. Another user who owns the folder may have put a link in place of the
+/// file, or of a folder above it, since the files were listed. Errors: InputError.
 std::string text_of(const fs::path& file) {
   const Descriptor opened(open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!opened.is_open()) refuse_to_read(file, std::error_code(errno, std::generic_category()));
