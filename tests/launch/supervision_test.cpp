@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/files.hpp"
+#include "base/timed_call.hpp"
 #include "launch/job.hpp"
 #include "launch/measure.hpp"
 #include "launch/supervisor.hpp"
@@ -67,6 +68,19 @@ TEST_F(Supervision, HearsBothOutputsByLinesAndTellsTheExitCode) {
   EXPECT_EQ(ending.code, 5);
   EXPECT_EQ(out, (std::vector<std::string>{"one", "three"}));
   EXPECT_EQ(error, (std::vector<std::string>{"two"}));
+}
+
+TEST_F(Supervision, AJobThatRunsIsProgressForTheKeeper) {
+  const CallBoard board;
+  board.use();
+  const auto progress_of = [&](const std::string& script) {
+    const auto before = board.progress();
+    run(job(script));
+    return board.progress() - before;
+  };
+  const auto at_once = progress_of("true"), in_a_while = progress_of("sleep 2");
+  CallBoard::use_own();
+  EXPECT_GE(in_a_while, at_once + 3) << "a silent job of hours is not given up";
 }
 
 TEST_F(Supervision, TellsASignalFromAnExitCodeThatLooksLikeOne) {
