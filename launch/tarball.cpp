@@ -111,7 +111,9 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> files;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->symlink_status(error).type() == fs::file_type::regular) files.push_back(at->path());
+    const auto type = at->symlink_status(error).type();
+    if (error) break;
+    if (type == fs::file_type::regular) files.push_back(at->path());
   }
   if (error) refuse_to_read(folder, error);
   std::sort(files.begin(), files.end());

@@ -273,7 +273,8 @@ FIXED += [("report", "front", call, at, sticky) for call, at, sticky in [
 FIXED += [("nodes", "front", call, at, sticky) for call, at, sticky in [
     ("open", 4, False), ("write", 1, True), ("rename", 2, False), ("malloc", 700, True), ("read", 3, False)]]
 FIXED += [("archive", "front", call, at, sticky) for call, at, sticky in [
-    ("open", 1, True), ("write", 5, False), ("fsync", 1, False), ("rename", 1, True), ("malloc", 900, True)]]
+    ("open", 1, True), ("write", 5, False), ("fsync", 1, False), ("rename", 1, True), ("malloc", 900, True),
+    ("stat", 10, False)]]
 FIXED += [("test", "front", call, at, sticky) for call, at, sticky in [
     ("open", 3, True), ("read", 2, False), ("malloc", 3000, True), ("write", 1, True)]]
 
