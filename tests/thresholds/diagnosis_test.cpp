@@ -171,7 +171,7 @@ TEST(Culprits, NameASlowGpuWithAllThatIdentifiesIt) {
   EXPECT_EQ(d.places[0].pci, "0000:13:00.0");
   EXPECT_NEAR(*d.percent, 6, 0.3);
   EXPECT_GT(*d.mads, 5);
-  EXPECT_EQ(d.detail, "slow: GEMM, HBM and copies to and from it; at a normal clock");
+  EXPECT_EQ(d.detail, "GEMM, HBM and copies to and from it are slow; the clock is normal");
   EXPECT_EQ(d.telemetry, "1465 MHz (peers 1465)");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi -q -i GPU-1003 -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
   EXPECT_EQ(d.evidence_count, 16u) << "GEMM, HBM, and 14 copies";
@@ -193,7 +193,7 @@ TEST(Culprits, LetNoNameIntoTheCommandThatComesNext) {
 TEST(Culprits, SayWhatOfASlowGpuIsHealthy) {
   Measured run;
   run.memory[6] *= 0.95;
-  EXPECT_EQ(only(run.culprits()).detail, "slow: HBM; not slow: GEMM and copies to and from it; at a normal clock");
+  EXPECT_EQ(only(run.culprits()).detail, "HBM is slow; GEMM and copies to and from it are normal, and so is the clock");
 }
 
 TEST(Culprits, NameASlowLinkByBothEnds) {
@@ -327,7 +327,7 @@ TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow GPU");
   EXPECT_EQ(d.places.at(0).rank, 1);
-  EXPECT_EQ(d.detail.rfind("slow: GEMM, HBM and copies to and from it", 0), 0U) << d.detail;
+  EXPECT_EQ(d.detail.rfind("GEMM, HBM and copies to and from it are slow", 0), 0U) << d.detail;
 }
 
 TEST(Culprits, BlameALinkWhereTheGpusAtItsEndsAreAsFastAsOthers) {

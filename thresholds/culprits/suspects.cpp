@@ -86,9 +86,12 @@ class Investigation {
       (gemm ? slow : healthy).push_back("GEMM");
       (memory ? slow : healthy).push_back("HBM");
       (ports ? slow : healthy).push_back("copies to and from it");
-      d.detail = "slow: " + joined(slow, ", ", " and ") +
-                 (healthy.empty() ? "" : "; not slow: " + joined(healthy, ", ", " and "));
-      if (clock && *clock < low_clock) d.detail += "; at a normal clock";
+      const auto are = [](const std::vector<std::string>& parts, const char* state) {
+        const bool is_one = parts.size() == 1 && !parts.front().starts_with("copies");
+        return joined(parts, ", ", " and ") + (is_one ? " is " : " are ") + state;
+      };
+      d.detail = are(slow, "slow") + (healthy.empty() ? "" : "; " + are(healthy, "normal"));
+      if (clock && *clock < low_clock) d.detail += healthy.empty() ? "; the clock is normal" : ", and so is the clock";
       d.next = look;
       return d;
     }
