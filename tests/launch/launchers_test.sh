@@ -56,7 +56,7 @@ said 1 "srun: error: Task launch for StepId=1.0 failed on node node-a2: Communic
 run 3 "$shakedown" accept --families=preflight
 expect "what may pass is tried three times, and then said with the node" eval 'says "in each of 3 launches: srun: error: Task launch for StepId=1.0 failed on node node-a2: Communication connection failure; look at slurmd" && [[ $(wc -l <launches) == 3 ]]'
 run 3 "$shakedown" accept --families=preflight --plan
-expect "a plan names the cause, too" says 'bench_preflight --plan: srun: error: Task launch'
+expect "a plan names the cause, too" says 'bench_all --plan: srun: error: Task launch'
 unset SHAKEDOWN_LAUNCH
 
 run 2 env SHAKEDOWN_RANKS=2 "$shakedown" launch nosuch -x
