@@ -125,7 +125,7 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
   for (const bool counts : {true, false}) {  // no warning crowds out a failure
     for (const Finding& finding : verdict.findings) {
       if (finding.good() || finding.counts() != counts) continue;
-      const bool is_in_table = !counts && finding.value;  // the row of a warning says all
+      const bool is_in_table = !counts && finding.value && finding.detail.empty();
       if (!style.all && (is_in_table || is_repeat(verdict, finding))) continue;
       if (!style.all && !seen.emplace(finding.part.kind, finding.part.id, finding.code).second) continue;
       if (++given <= most) out += "\n" + finding_text(finding) + "\n";

@@ -48,7 +48,7 @@ expect "salloc from a login node starts ranks on the node of its job" prints '^s
 
 rm -rf state spool
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
-  sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight; echo "both $?"
+  sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight --all; echo "both $?"
   sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight; echo "each $?"
   env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
   export SHAKEDOWN_BUILD=$SHAKEDOWN_HOME/build
@@ -74,7 +74,7 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   scontrol update nodename=node-a2 state=resume
   sinfo -h -N -o "%N %T"
   export SHAKEDOWN_RESULTS=$PWD/of-dead
-  salloc -N2 --ntasks-per-node=2 bash -c "kill -KILL \$(<node-a2.pid); $SHAKEDOWN_HOME/build/bin/shakedown accept --families=preflight,jitter" >dead.log 2>&1; echo "dead $?"'
+  salloc -N2 --ntasks-per-node=2 bash -c "kill -KILL \$(<node-a2.pid); $SHAKEDOWN_HOME/build/bin/shakedown accept --families=preflight,jitter --all" >dead.log 2>&1; echo "dead $?"'
 keys_of() { grep -ho '"name": *"[a-z]*/[^"]*"' "$1"/*.json | sort; }
 expect "a job of two nodes is measured and judged as one" grep -qE '^VERDICT: HOST-ONLY .*4 ranks, 2 hosts' both.log
 expect "  and its exit code is the verdict's" prints '^both 0$'
