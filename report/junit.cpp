@@ -88,8 +88,8 @@ std::string junit_xml(const Verdict& verdict) {
   if (verdict.exit_code != 0) {
     const bool failed = verdict.state == State::fail;
     ++(failed ? whole.failures : whole.errors);
-    judged = said(failed ? "failure" : "error", text(headline_of(verdict)),
-                  text_and_next(headline_of(verdict)) + "\n" + verdict_line(verdict));
+    const Headline headline = headline_of(verdict);
+    judged = said(failed ? "failure" : "error", text(headline), text_and_next(headline) + "\n" + verdict_line(verdict));
   }
   add(whole, "verdict", "verdict", judged);
   std::map<std::string, std::size_t> index;

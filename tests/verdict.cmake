@@ -10,6 +10,7 @@ shakedown_test(keeper_test unit SOURCES base/keeper_test.cpp LIBRARIES shakedown
 # Builds result files for tests; compiled once.
 add_library(results_builder STATIC thresholds/results_builder.cpp)
 target_link_libraries(results_builder PUBLIC shakedown::verdict)
+target_compile_definitions(results_builder PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
 function(thresholds_test name)
   list(TRANSFORM ARGN PREPEND thresholds/)

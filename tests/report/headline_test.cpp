@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "base/text.hpp"
@@ -21,10 +20,7 @@ namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
-const std::vector<Profile>& shipped_profiles() {
-  static const auto profiles = load_profiles(source / "thresholds");
-  return profiles;
-}
+using testing_support::shipped_profiles;
 
 struct Failed {
   std::string name;   // of the fault
@@ -54,20 +50,9 @@ Failed with_planted(const std::string& faults, int hosts) {
   return failed;
 }
 
-// A stored run of two GPUs in which pre-flight finds this; `worst` is its value on the last rank that has one.
 Failed with_fact(const std::string& key, const std::string& metric, double worst, const std::string& place) {
-  auto results = read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"});
-  for (Results& file : results) {
-    for (Row& row : file.rows) {
-      if (row.key != key) continue;
-      auto& values = row.by_rank.at(metric);
-      const auto last =
-          std::find_if(values.rbegin(), values.rend(), [](const auto& value) { return value.has_value(); });
-      *last = worst;
-    }
-  }
   Failed failed{metric, place, {}};
-  failed.judged.measured = std::make_unique<const Measured>(std::move(results));
+  failed.judged.measured = std::make_unique<const Measured>(testing_support::stored_run_with(key, metric, worst));
   failed.judged.profiles = shipped_profiles();
   failed.judged.verdict = judge(*failed.judged.measured, References(shipped_profiles()), {});
   return failed;

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -17,12 +16,7 @@
 namespace shakedown::remedies_test {
 namespace {
 
-const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
-
-const std::vector<Profile>& shipped_profiles() {
-  static const auto profiles = load_profiles(source / "thresholds");
-  return profiles;
-}
+using testing_support::shipped_profiles;
 
 TEST(Remedies, HaveARowForEachFactThatCanFailARun) {
   for (const Profile& profile : shipped_profiles()) {
@@ -48,17 +42,8 @@ TEST(Remedies, NameTheGpuAndTheLimitInTheCommand) {
   EXPECT_FALSE(remedy_of("no_such_fact", "GPU-4f2a", "0").has_value());
 }
 
-// A stored run of two H200s in which the second GPU, or the host, has another value of a fact.
 Verdict with_fact(const std::string& key, const std::string& fact, double value) {
-  auto results = read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"});
-  for (Results& file : results) {
-    for (Row& row : file.rows) {
-      if (row.key != key) continue;
-      auto& values = row.by_rank.at(fact);
-      *std::find_if(values.rbegin(), values.rend(), [](const auto& one) { return one.has_value(); }) = value;
-    }
-  }
-  return judge(Measured(std::move(results)), References(shipped_profiles()), {});
+  return judge(Measured(testing_support::stored_run_with(key, fact, value)), References(shipped_profiles()), {});
 }
 
 TEST(Remedies, AreTheNextStepOfAFactAndNotTheSameMeasurementAgain) {

@@ -30,6 +30,11 @@ class Folder {
   std::filesystem::path path_;
 };
 
+const std::vector<Profile>& shipped_profiles();
+
+/// A stored run of two H200s in which the last rank that has this fact of pre-flight has another value of it.
+std::vector<Results> stored_run_with(const std::string& key, const std::string& fact, double value);
+
 /// Four H200 on one host, healthy, until told otherwise.
 class ResultsBuilder {
  public:
