@@ -1,7 +1,8 @@
 #include "node/ports.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -9,6 +10,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "node/inventory.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -67,6 +69,9 @@ Port read_port(const Path& root, const Path& device, int number) {
   if (port.gid_index) port.netdev = line_of(folder / "gid_attrs/ndevs" / std::to_string(*port.gid_index));
   if (port.netdev) port.mtu = number_of(root / "sys/class/net" / *port.netdev / "mtu");
   port.link_downed = number_of(folder / "counters/link_downed");
+  port.link_recoveries = number_of(folder / "counters/link_error_recovery");
+  port.symbol_errors = number_of(folder / "counters/symbol_error");
+  port.receive_errors = number_of(folder / "counters/port_rcv_errors");
   port.firmware = line_of(device / "fw_ver");
   if (const auto numa = number_of(device / "device/numa_node"); numa && *numa >= 0) port.numa = static_cast<int>(*numa);
   std::error_code error;
@@ -80,24 +85,61 @@ std::string described(const Port& port) {
          (port.physical_state ? " (" + *port.physical_state + ")" : "");
 }
 
-/// Returns the ports that are up and slower than the usual rate of their kind. The usual rate is the most frequent one;
-/// of several, the highest.
-std::vector<std::string> slow_ports(const std::vector<Port>& ports, bool infiniband) {
+/// Returns the rails that are up and slower than the usual rate, which is the most frequent one; of several, the
+/// highest.
+std::vector<std::string> slow_ports(const std::vector<Port>& rails) {
   std::map<double, int> count;
-  for (const auto& port : ports) {
-    if (port.up() && port.infiniband() == infiniband && port.rate_gbit) ++count[*port.rate_gbit];
+  for (const auto& port : rails) {
+    if (port.up() && port.rate_gbit) ++count[*port.rate_gbit];
   }
   if (count.empty()) return {};
   const double usual = std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
                          return std::pair(a.second, a.first) < std::pair(b.second, b.first);
                        })->first;
   std::vector<std::string> slow;
-  for (const auto& port : ports) {
-    if (!port.up() || port.infiniband() != infiniband || !port.rate_gbit || *port.rate_gbit >= usual) continue;
-    slow.push_back(port.name() + " has " + std::to_string(std::lround(*port.rate_gbit)) + " Gb/s, others " +
-                   std::to_string(std::lround(usual)));
+  for (const auto& port : rails) {
+    if (!port.up() || !port.rate_gbit || *port.rate_gbit >= usual) continue;
+    slow.push_back(fmt::format("{} has {:g} Gb/s, others {:g}", port.name(), *port.rate_gbit, usual));
   }
   return slow;
+}
+
+/// Returns "mlx5_3/1: 255 recoveries, 183,422 symbol errors"; empty if no counter is above 0.
+std::string errors_of(const Port& port) {
+  std::vector<std::string> parts;
+  for (const auto& [count, what] : {std::pair{port.link_recoveries, "link recoveries"},
+                                    {port.symbol_errors, "symbol errors"},
+                                    {port.receive_errors, "damaged packets received"}}) {
+    if (count.value_or(0) > 0) parts.push_back(fmt::format("{:.0f} {}", *count, what));
+  }
+  return parts.empty() ? "" : port.name() + ": " + joined(parts);
+}
+
+/// Returns "mlx5_1/1: other network, 200 Gb/s, ...; mlx5_3/1 is DOWN" for the ports that are no active rails.
+std::string not_counted(const std::vector<Port>& ports) {
+  std::vector<std::string> parts;
+  for (const auto& port : ports) {
+    const auto rate = port.linked() && port.rate_gbit ? fmt::format(", {:g} Gb/s", *port.rate_gbit) : "";
+    if (port.role != PortRole::rail) {
+      parts.push_back(fmt::format("{}: {}{}, {}", port.name(), name(port.role), rate, port.role_reason));
+    } else if (!port.up()) {
+      parts.push_back(described(port));
+    }
+  }
+  return joined(parts, "; ");
+}
+
+/// Returns "8 rails of 400 Gb/s: mlx5_0/1, ...; 1 rail that is not active: mlx5_3/1".
+std::string rails_in_words(const std::vector<Port>& rails) {
+  std::map<std::string, std::vector<std::string>> by_rate;
+  for (const auto& port : rails) {
+    const auto rate = port.rate_gbit ? fmt::format("of {:g} Gb/s", *port.rate_gbit) : "of unknown rate";
+    by_rate[port.up() ? rate : "that is not active"].push_back(port.name());
+  }
+  std::vector<std::string> all;
+  for (const auto& [rate, names] : by_rate)
+    all.push_back(plural(names.size(), "rail") + " " + rate + ": " + joined(names));
+  return all.empty() ? "no rails" : joined(all, "; ");
 }
 
 }  // namespace
@@ -113,6 +155,7 @@ std::optional<std::vector<Port>> read_ports(const Path& root) {
       ports.push_back(read_port(root, devices / device, std::atoi(number.c_str())));
     }
   }
+  assign_roles(root, nvidia_gpus(root / "sys").value_or(std::vector<std::string>{}), ports);
   return ports;
 }
 
@@ -131,32 +174,48 @@ Facts port_facts(const Port& port) {
   facts["pci"] = text_fact(port.pci);
   facts["numa"] = number_fact(port.numa);
   facts["link_downed"] = number_fact(port.link_downed);
+  facts["link_recoveries"] = number_fact(port.link_recoveries);
+  facts["symbol_errors"] = number_fact(port.symbol_errors);
+  facts["receive_errors"] = number_fact(port.receive_errors);
+  facts["role"] = text_fact(std::string(name(port.role)) + (port.role_reason.empty() ? "" : ": " + port.role_reason));
   return facts;
 }
 
-Facts network_facts(const std::optional<std::vector<Port>>& ports) {
-  Facts facts{{"ib_ports", {}},        {"ib_ports_down", {}},         {"roce_ports", {}},
-              {"roce_ports_down", {}}, {"ib_rate_gbit", {}},          {"ib_link_downed", {}},
-              {"ib_firmware", {}},     {"roce_rate_gbit", {}},        {"roce_mtu", {}},
-              {"roce_gid_index", {}},  {"roce_ports_without_v2", {}}, {"ports_slow", {}},
-              {"ib_ports_init", {}}};
-  if (!ports) return facts;
-  double infiniband = 0, roce = 0;
-  std::vector<std::string> infiniband_down, roce_down, init;
-  std::set<std::string> firmware;
-  std::optional<double> slowest, downed, slowest_roce;
+namespace {
+
+void add_infiniband(const std::vector<Port>& rails, Facts& facts) {
+  double count = 0;
+  std::vector<std::string> down, init;
+  std::optional<double> slowest, downed;
+  for (const auto& port : rails) {
+    if (!port.infiniband()) continue;
+    ++count;
+    if (!port.up()) down.push_back(described(port));
+    if (port.waits()) init.push_back(described(port));
+    if (port.link_downed) downed = downed.value_or(0) + *port.link_downed;
+    if (port.up() && port.rate_gbit) slowest = std::min(slowest.value_or(1e9), *port.rate_gbit);
+  }
+  facts["ib_ports"] = number_fact(count);
+  facts["ib_ports_down"] = number_fact(static_cast<double>(down.size()), joined(down));
+  facts["ib_ports_init"] = number_fact(static_cast<double>(init.size()), joined(init));
+  facts["ib_rate_gbit"] = number_fact(slowest);
+  facts["ib_link_downed"] = number_fact(downed);
+}
+
+void add_roce(const std::vector<Port>& rails, Facts& facts) {
+  double count = 0;
+  std::vector<std::string> down, without_v2;
+  std::optional<double> slowest;
   std::optional<Fact> mtu;
-  std::vector<std::string> without_v2;
   std::map<int, std::vector<std::string>> by_index;
-  for (const auto& port : *ports) {
-    ++(port.infiniband() ? infiniband : roce);
-    if (!port.up()) (port.infiniband() ? infiniband_down : roce_down).push_back(described(port));
-    if (port.infiniband() && port.waits()) init.push_back(described(port));
-    if (port.firmware) firmware.insert(*port.firmware);
-    if (port.infiniband() && port.link_downed) downed = downed.value_or(0) + *port.link_downed;
-    if (port.up() && port.infiniband() && port.rate_gbit) slowest = std::min(slowest.value_or(1e9), *port.rate_gbit);
-    if (!port.up() || port.infiniband()) continue;
-    if (port.rate_gbit) slowest_roce = std::min(slowest_roce.value_or(1e9), *port.rate_gbit);
+  for (const auto& port : rails) {
+    if (!port.ethernet()) continue;
+    ++count;
+    if (!port.up()) {
+      down.push_back(described(port));
+      continue;
+    }
+    if (port.rate_gbit) slowest = std::min(slowest.value_or(1e9), *port.rate_gbit);
     if (port.mtu && (!mtu || *port.mtu < *mtu->number)) mtu = number_fact(port.mtu, port.name());
     if (port.gid_index) {
       by_index[*port.gid_index].push_back(port.name());
@@ -164,25 +223,50 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
       without_v2.push_back(port.name());
     }
   }
-  facts["ib_ports"] = number_fact(infiniband);
-  facts["roce_ports"] = number_fact(roce);
-  facts["ib_ports_down"] = number_fact(static_cast<double>(infiniband_down.size()), joined(infiniband_down));
-  facts["ib_ports_init"] = number_fact(static_cast<double>(init.size()), joined(init));
-  facts["roce_ports_down"] = number_fact(static_cast<double>(roce_down.size()), joined(roce_down));
-  facts["ib_rate_gbit"] = number_fact(slowest);
-  facts["roce_rate_gbit"] = number_fact(slowest_roce);
-  if (mtu) facts["roce_mtu"] = *mtu;
+  facts["roce_ports"] = number_fact(count);
+  facts["roce_ports_down"] = number_fact(static_cast<double>(down.size()), joined(down));
+  facts["roce_rate_gbit"] = number_fact(slowest);
+  facts["roce_mtu"] = mtu.value_or(Fact{});
   std::vector<std::string> indices;
   for (const auto& [index, names] : by_index) {
     indices.push_back(std::to_string(index) + (by_index.size() > 1 ? " (" + joined(names) + ")" : ""));
   }
-  if (!indices.empty()) facts["roce_gid_index"] = text_fact(joined(indices));
+  facts["roce_gid_index"] = indices.empty() ? Fact{} : text_fact(joined(indices));
   facts["roce_ports_without_v2"] = number_fact(static_cast<double>(without_v2.size()), joined(without_v2));
-  auto slow = slow_ports(*ports, true);
-  for (auto& port : slow_ports(*ports, false)) slow.push_back(std::move(port));
+}
+
+}  // namespace
+
+Facts network_facts(const std::optional<std::vector<Port>>& ports) {
+  Facts facts;
+  if (!ports) {
+    for (const auto* name :
+         {"ib_ports", "ib_ports_down", "ib_ports_init", "ib_rate_gbit", "ib_link_downed", "ib_firmware", "roce_ports",
+          "roce_ports_down", "roce_rate_gbit", "roce_mtu", "roce_gid_index", "roce_ports_without_v2", "ports_slow",
+          "ports_with_errors", "nics", "rail_ports"}) {
+      facts[name] = {};
+    }
+    return facts;
+  }
+  std::vector<Port> rails;
+  std::copy_if(ports->begin(), ports->end(), std::back_inserter(rails),
+               [](const Port& port) { return port.role == PortRole::rail; });
+  add_infiniband(rails, facts);
+  add_roce(rails, facts);
+  double up = 0;
+  std::set<std::string> firmware;
+  std::vector<std::string> with_errors;
+  for (const auto& port : rails) {
+    up += port.up() ? 1 : 0;
+    if (port.firmware) firmware.insert(*port.firmware);
+    if (const auto errors = errors_of(port); !errors.empty()) with_errors.push_back(errors);
+  }
+  const auto slow = slow_ports(rails);
   facts["ports_slow"] = number_fact(static_cast<double>(slow.size()), joined(slow));
-  facts["ib_link_downed"] = number_fact(downed);
+  facts["ports_with_errors"] = number_fact(static_cast<double>(with_errors.size()), joined(with_errors, "; "));
   facts["ib_firmware"] = text_fact(ports->empty() ? "no ports" : joined(firmware));
+  facts["nics"] = number_fact(up, not_counted(*ports));
+  facts["rail_ports"] = text_fact(rails_in_words(rails));
   return facts;
 }
 
@@ -190,10 +274,11 @@ Facts rail_facts(const Path& root, const std::vector<std::string>& gpus,
                  const std::optional<std::vector<Port>>& ports) {
   Facts facts{{"rails", {}}, {"nics_far", {}}};
   if (!ports || gpus.empty()) return facts;
-  const std::vector<std::string> near{"PIX", "PXB", "PHB", "NODE", "SYS"};  // from nvidia-smi topo, nearest first
+  // From nvidia-smi topo, nearest first. "?" in a guest that does not know its NUMA nodes.
+  const std::vector<std::string> near{"PIX", "PXB", "PHB", "NODE", "SYS", "?"};
   std::vector<const Port*> left;
   for (const auto& port : *ports) {
-    if (port.up() && port.pci) left.push_back(&port);
+    if (port.up() && port.pci && port.role == PortRole::rail) left.push_back(&port);
   }
   if (left.empty()) return facts;
   const auto all = left;
@@ -202,7 +287,7 @@ Facts rail_facts(const Path& root, const std::vector<std::string>& gpus,
     const Port* best = nullptr;
     auto rank = near.end();
     for (const auto* port : left.empty() ? all : left) {
-      const auto at = std::find(near.begin(), near.end(), pci_distance(root, gpus[i], *port->pci).value_or("SYS"));
+      const auto at = std::find(near.begin(), near.end(), pci_distance(root, gpus[i], *port->pci).value_or("?"));
       if (best != nullptr && at >= rank) continue;
       best = port;
       rank = at;

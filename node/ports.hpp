@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "node/fact.hpp"
+#include "node/port_roles.hpp"
 
 namespace shakedown {
 
@@ -23,12 +24,17 @@ struct Port {
   std::optional<double> mtu;          // of that interface; sysfs does not report it for InfiniBand
   std::optional<std::string> firmware, pci;
   std::optional<int> numa;
-  std::optional<double> link_downed;  // number of times that the link went down since the counters began
+  // Since the counters began: the link went down, recovered by itself, lost a symbol, or received a damaged packet.
+  std::optional<double> link_downed, link_recoveries, symbol_errors, receive_errors;
+  PortRole role = PortRole::rail;
+  std::string role_reason = {};
 
   std::string name() const { return device + "/" + std::to_string(number); }
   bool up() const { return state == "ACTIVE"; }
   bool waits() const { return state == "INIT" || state == "ARMED"; }  // for a subnet manager
+  bool linked() const { return up() || waits(); }
   bool infiniband() const { return link_layer == "InfiniBand"; }
+  bool ethernet() const { return link_layer == "Ethernet"; }  // EFA is neither: its link layer is "Unknown"
 };
 
 /// Returns all ports; empty if the kernel has no such device, nullopt if /sys cannot be read.
@@ -37,11 +43,12 @@ std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root);
 /// Returns the facts of one port, for display or for programs.
 Facts port_facts(const Port&);
 
-/// Returns facts of a host: ib_ports, ib_ports_down, roce_ports, roce_ports_down, ib_rate_gbit (the slowest active
-/// port), ib_link_downed (the sum), ib_firmware, roce_rate_gbit, roce_mtu (the smallest of active ports),
-/// roce_gid_index ("3", or by port if they differ), roce_ports_without_v2 (with their names). Also ports_slow: active
-/// ports that are slower than most of their kind on this host, and ib_ports_init: ports with a link that wait for a
-/// subnet manager.
+/// Returns facts of a host, of rails only: ib_ports, ib_ports_down, roce_ports, roce_ports_down, ib_rate_gbit (the
+/// slowest active port), ib_link_downed (the sum), ib_firmware, roce_rate_gbit, roce_mtu (the smallest of active
+/// ports), roce_gid_index ("3", or by port if they differ), roce_ports_without_v2 (with their names). ports_slow:
+/// active ports that are slower than most. ib_ports_init: ports with a link that wait for a subnet manager.
+/// ports_with_errors: ports whose counters show recoveries, lost symbols or damaged packets. nics: active rails of any
+/// link layer. rail_ports: the rails, and the other ports with the reason why they are none.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
 /// Returns facts of a host: rails, the port nearest to each GPU ("GPU0 mlx5_0/1 PIX, GPU1 mlx5_3/1 PXB"), each assigned

@@ -122,10 +122,10 @@ TEST(Ports, ThatAreDeadAreNamed) {
   EXPECT_EQ(facts["ib_ports_down"].number, 1);
   EXPECT_EQ(facts["ib_ports_down"].text, "mlx5_1/1 is DOWN (Disabled)");
   EXPECT_EQ(facts["ib_ports_init"].number, 0);
-  EXPECT_EQ(facts["roce_ports"].number, 1);
+  EXPECT_EQ(facts["roce_ports"].number, 0) << "one on Ethernet is no rail next to two on InfiniBand";
   EXPECT_EQ(facts["roce_ports_down"].number, 0);
   EXPECT_EQ(facts["ib_rate_gbit"].number, 400);
-  EXPECT_EQ(facts["ib_firmware"].text, "22.1, 28.39.1002");
+  EXPECT_EQ(facts["ib_firmware"].text, "28.39.1002");
 }
 
 TEST(Ports, ThatWaitForASubnetManagerAreNamed) {
@@ -180,7 +180,7 @@ TEST(Ports, OfRoceTellTheirAddressAndTheFramesOfItsInterface) {
 
 TEST(Ports, SlowerThanTheOthersOfTheirHostAreNamed) {
   const MadeUpHost host;
-  for (const auto* device : {"mlx5_0", "mlx5_1", "mlx5_2"}) host.add_port(device, "ACTIVE");
+  for (const auto* device : {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"}) host.add_port(device, "ACTIVE");
   host.add_port("mlx5_9", "ACTIVE", "Ethernet");
   host.write("sys/class/infiniband/mlx5_9/ports/1/rate", "25 Gb/sec (1X EDR)");
   EXPECT_EQ(network_facts(read_ports(host.root())).at("ports_slow").number, 0)
@@ -189,7 +189,7 @@ TEST(Ports, SlowerThanTheOthersOfTheirHostAreNamed) {
   auto facts = network_facts(read_ports(host.root()));
   EXPECT_EQ(facts["ports_slow"].number, 1);
   EXPECT_EQ(facts["ports_slow"].text, "mlx5_1/1 has 200 Gb/s, others 400");
-  EXPECT_EQ(facts["roce_rate_gbit"].number, 25);
+  EXPECT_FALSE(facts["roce_rate_gbit"].number);
 }
 
 /// Adds a NIC at this location in the PCI tree.

@@ -359,6 +359,31 @@ void expect_failure_on_a_known_network(Machine& machine, const std::string& metr
   }
 }
 
+TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
+  const Folder folder;
+  const auto site = read_site(folder.write("site.yaml",
+                                           "schema: 2\nsite: here\ninclude: h200-sxm\n"
+                                           "fabric: {nics: 8, nic_gbit: 400, source: order}\n"));
+  const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+  const auto judged = [&](double nics, const std::string& rate_fact, double rate) {
+    Machine machine;
+    machine.set(0, "host", "nics", nics);
+    machine.set(0, "host", "rail_ports", "as read");
+    machine.set(0, "host", "ib_ports", rate_fact == "ib_rate_gbit" ? 8 : 0);
+    machine.set(0, "host", "roce_ports", rate_fact == "roce_rate_gbit" ? 8 : 0);
+    machine.set(0, "host", rate_fact, rate);
+    const Measured measured{machine.results()};
+    return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+  };
+  for (const std::string layer : {"ib_rate_gbit", "roce_rate_gbit"}) {
+    EXPECT_EQ(judged(8, layer, 400).state, State::fit) << layer;
+    EXPECT_EQ(judged(16, layer, 400).state, State::fit) << layer;
+    EXPECT_EQ(only_complaint(judged(8, layer, 200)).metric, layer);
+    EXPECT_EQ(only_complaint(judged(7, layer, 400)).metric, "nics");
+  }
+  EXPECT_EQ(judged(0, "ib_rate_gbit", 400).state, State::fail) << "none at all is fewer";
+}
+
 TEST(Preflight, FailsForADeadInfinibandPortWhereTheSiteNamesTheNics) {
   Machine machine;
   machine.set(0, "host", "ib_ports_down", 1, "mlx5_4/1 is DOWN (Polling)");

@@ -112,6 +112,24 @@ Members members_of(const Yaml& yaml) {
       {"schema", "site", "include", "roster", "fabric", "topology", "racks", "storage", "unjudged", "rules"});
 }
 
+/// Each number that was ordered is a rule: NICs that all came up at half of their rate are of one rate, and a NIC that
+/// is missing on every host is missed by no comparison of hosts.
+std::vector<Rule> rules_of_order(const SiteFabric& fabric, const std::string& at) {
+  const auto ordered = [&](const char* metric, double least, const char* where) {
+    Rule rule;
+    rule.benchmark = Key("preflight/of:host");
+    rule.metric = metric;
+    rule.every = Every::host;
+    rule.limits.min = least;
+    rule.where = where;
+    rule.source = "fabric: " + fabric.source;
+    rule.at = at;
+    return rule;
+  };
+  return {ordered("nics", fabric.nics, "rail_ports"), ordered("ib_rate_gbit", fabric.nic_gbit, "ib_ports"),
+          ordered("roce_rate_gbit", fabric.nic_gbit, "roce_ports")};
+}
+
 }  // namespace
 
 Site read_site(const std::filesystem::path& file) {
@@ -143,15 +161,9 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
       extended.peak["nics"] = site->fabric->nics;
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;
       for (Rule& shipped : extended.rules) shipped.severity = shipped.severity_with_fabric.value_or(shipped.severity);
-      Rule rate;  // NICs that all came up at half of what was ordered are of one rate
-      rate.benchmark = Key("preflight/of:host");
-      rate.metric = "ib_rate_gbit";
-      rate.every = Every::host;
-      rate.limits.min = site->fabric->nic_gbit;
-      rate.where = "ib_ports";
-      rate.source = "fabric: " + site->fabric->source;
-      rate.at = site->file.string();
-      if (measured.benchmarks.contains(rate.benchmark)) extended.rules.push_back(std::move(rate));
+      for (Rule& ordered : rules_of_order(*site->fabric, site->file.string())) {
+        if (measured.benchmarks.contains(ordered.benchmark)) extended.rules.push_back(std::move(ordered));
+      }
     }
     for (const auto& [metric, floor] : site->storage) {
       Rule rule;

@@ -1,0 +1,232 @@
+#include "node/port_roles.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "node/ports.hpp"
+#include "tests/node/made_up_host.hpp"
+
+namespace shakedown {
+namespace {
+
+/// A port as one line of a test. `bus`: the two digits of its PCI bus; below the switch of the GPU there if `near`.
+struct MadeUpPort {
+  std::string device, layer, rate, state = "ACTIVE";
+  int bus = 0, function = 0;
+  bool near = false;
+};
+
+class PortRoles : public ::testing::Test {
+ protected:
+  /// GPU g is on bus 0x10 + g, below a switch of its own.
+  void add_gpus(int count) {
+    for (int g = 0; g < count; ++g) host_.add_pci(switch_at(0x10 + g) + address(0x10 + g, 0), "0x10de", "0x030200");
+  }
+
+  void add(const MadeUpPort& port) {
+    host_.add_port(port.device, port.state, port.layer);
+    const auto folder = "sys/class/infiniband/" + port.device;
+    host_.write(folder + "/ports/1/rate", port.rate + " Gb/sec");
+    host_.write(folder + "/ports/1/counters/link_downed", "0");
+    const auto path = port.near ? switch_at(port.bus) + address(port.bus, 8 + port.function)
+                                : fmt::format("pci0000:{:02x}/", port.bus) + address(port.bus, port.function);
+    host_.add_pci(path, "0x15b3", "0x020700");
+    std::filesystem::create_directory_symlink(host_.root() / "sys/devices" / path, host_.root() / folder / "device");
+  }
+
+  /// Adds equal ports on consecutive buses.
+  void add(int count, MadeUpPort port) {
+    const auto stem = port.device;
+    for (int i = 0; i < count; ++i, ++port.bus) {
+      port.device = stem + std::to_string(i);
+      add(port);
+    }
+  }
+
+  void add_interface(const std::string& device, const std::string& interface) {
+    host_.write("sys/class/infiniband/" + device + "/device/net/" + interface + "/mtu", "9000");
+  }
+  void route_by(const std::string& interface) {
+    host_.write("proc/net/route", "Iface Destination Gateway\nlo 0000007F 0\n" + interface + " 00000000 0101A8C0");
+  }
+
+  std::map<std::string, int> counted() const {
+    std::map<std::string, int> count;
+    for (const auto& port : read_ports(host_.root()).value()) ++count[std::string(name(port.role))];
+    return count;
+  }
+  std::string role(const std::string& device) const {
+    for (const auto& port : read_ports(host_.root()).value()) {
+      if (port.device == device) return std::string(name(port.role));
+    }
+    return "no such port";
+  }
+  Facts facts() const { return network_facts(read_ports(host_.root())); }
+  void expect_no_complaint() const {
+    for (const auto& [fact, value] : facts()) {
+      if (fact == "ib_ports_down" || fact == "roce_ports_down" || fact == "ib_ports_init" || fact == "ports_slow" ||
+          fact == "ports_with_errors" || fact == "roce_ports_without_v2") {
+        EXPECT_EQ(value.number, 0) << fact << ": " << value.text.value_or("");
+      }
+    }
+  }
+
+  MadeUpHost host_;
+
+ private:
+  static std::string switch_at(int bus) { return fmt::format("pci0000:{0:02x}/0000:{0:02x}:1e.0/", bus); }
+  static std::string address(int bus, int function) {
+    return fmt::format("0000:{:02x}:{:02x}.{}", bus, function / 8, function % 8);
+  }
+};
+
+using Roles = std::map<std::string, int>;
+
+TEST_F(PortRoles, OfADgxH100LeaveStorageOutThatHasTheRateOfTheRails) {
+  add_gpus(8);
+  add(8, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x10, .near = true});
+  for (const int slot : {0, 1}) {
+    add({.device = fmt::format("storage_{}", slot), .layer = "InfiniBand", .rate = "400", .bus = 0x40 + slot});
+    add({.device = fmt::format("second_{}", slot),
+         .layer = "Ethernet",
+         .rate = "10",
+         .state = "DOWN",
+         .bus = 0x40 + slot,
+         .function = 1});
+  }
+  EXPECT_EQ(counted(), (Roles{{"rail", 8}, {"other network", 2}, {"unused port", 2}}));
+  EXPECT_EQ(facts().at("nics").number, 8);
+  expect_no_complaint();
+}
+
+TEST_F(PortRoles, OfAnHgxB200LeaveTheBridgesOfItsSwitchesOut) {
+  add_gpus(8);
+  add(8, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x10, .near = true});
+  add(4, {.device = "bridge_", .layer = "InfiniBand", .rate = "400", .state = "INIT", .bus = 0x60});
+  for (int i = 0; i < 4; ++i) {
+    host_.write(fmt::format("sys/class/infiniband/bridge_{}/device/vpd", i), "\x82 ConnectX-7 V3 SMDL=SW_MNG");
+  }
+  EXPECT_EQ(counted(), (Roles{{"rail", 8}, {"switch bridge", 4}}));
+  expect_no_complaint();
+}
+
+TEST_F(PortRoles, OfAnOracleCloudNodeLeaveTheFrontEndAndItsSecondPortOut) {
+  add_gpus(8);
+  add(16, {.device = "rdma_", .layer = "Ethernet", .rate = "200", .bus = 0x20});
+  add({.device = "mlx5_2", .layer = "Ethernet", .rate = "100", .bus = 0x50});
+  add({.device = "mlx5_3", .layer = "Ethernet", .rate = "100", .state = "DOWN", .bus = 0x50, .function = 1});
+  add_interface("mlx5_2", "eth0");
+  route_by("eth0");
+  EXPECT_EQ(counted(), (Roles{{"rail", 16}, {"front end", 1}, {"unused port", 1}}));
+  EXPECT_EQ(facts().at("roce_ports_down").number, 0);
+}
+
+TEST_F(PortRoles, OfAnAzureGuestLeaveAcceleratedNetworkingOut) {
+  add_gpus(8);  // a guest sees no switches between GPUs and NICs
+  add(8, {.device = "mlx5_ib", .layer = "InfiniBand", .rate = "400", .bus = 0x30});
+  add({.device = "mlx5_an0", .layer = "Ethernet", .rate = "100", .bus = 0x50});
+  add_interface("mlx5_an0", "enP1s1");
+  std::filesystem::create_directories(host_.root() / "sys/class/net/eth0/lower_enP1s1");
+  route_by("eth0");
+  EXPECT_EQ(counted(), (Roles{{"rail", 8}, {"front end", 1}}));
+  EXPECT_EQ(facts().at("ib_rate_gbit").number, 400);
+  expect_no_complaint();
+}
+
+TEST_F(PortRoles, OfAwsEfaAreRailsThatNeedNoAddressOfRoce) {
+  add_gpus(8);
+  add(32, {.device = "rdmap", .layer = "Unknown", .rate = "100", .bus = 0x20});
+  EXPECT_EQ(counted(), (Roles{{"rail", 32}}));
+  EXPECT_EQ(facts().at("nics").number, 32);
+  EXPECT_EQ(facts().at("roce_ports").number, 0);
+  expect_no_complaint();
+}
+
+TEST_F(PortRoles, OfAGb200TrayLeaveBluefieldOnEthernetOut) {
+  add_gpus(4);
+  add(4, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x20});
+  add(2, {.device = "bluefield_", .layer = "Ethernet", .rate = "200", .bus = 0x40});
+  EXPECT_EQ(counted(), (Roles{{"rail", 4}, {"other network", 2}}));
+  expect_no_complaint();
+}
+
+TEST_F(PortRoles, OfAPciExpressBoxWithOneNicIsARail) {
+  add_gpus(4);
+  add({.device = "mlx5_0", .layer = "InfiniBand", .rate = "200", .bus = 0x40});
+  EXPECT_EQ(counted(), (Roles{{"rail", 1}}));
+  EXPECT_EQ(facts().at("rail_ports").text, "1 rail of 200 Gb/s: mlx5_0/1");
+}
+
+TEST_F(PortRoles, OfVirtualFunctionsAreNoRails) {
+  add_gpus(2);
+  add(2, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x20});
+  add({.device = "mlx5_vf", .layer = "InfiniBand", .rate = "400", .state = "DOWN", .bus = 0x20, .function = 2});
+  host_.write("sys/class/infiniband/mlx5_vf/device/physfn/vendor", "0x15b3");
+  EXPECT_EQ(role("mlx5_vf"), "virtual function");
+  expect_no_complaint();
+}
+
+// What must not be explained away.
+
+TEST_F(PortRoles, KeepARailThatIsDownOrTrainedDown) {
+  add_gpus(8);
+  add(6, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x20});
+  add({.device = "slow", .layer = "InfiniBand", .rate = "200", .bus = 0x30});
+  add({.device = "down", .layer = "InfiniBand", .rate = "10", .state = "DOWN", .bus = 0x31});
+  EXPECT_EQ(counted(), (Roles{{"rail", 8}}));
+  EXPECT_EQ(facts().at("nics").number, 7);
+  EXPECT_EQ(facts().at("ib_ports_down").text, "down/1 is DOWN (Disabled)");
+  EXPECT_EQ(facts().at("ports_slow").text, "slow/1 has 200 Gb/s, others 400");
+}
+
+TEST_F(PortRoles, KeepHalfOfTheRailsIfTheirLeafSwitchIsLost) {
+  add_gpus(8);
+  add(4, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x20});
+  add(4, {.device = "lost_", .layer = "InfiniBand", .rate = "10", .state = "DOWN", .bus = 0x30});
+  EXPECT_EQ(facts().at("ib_ports_down").number, 4);
+}
+
+TEST_F(PortRoles, KeepAllRailsIfAllAreDownNextToStorageThatIsUp) {
+  add_gpus(8);
+  add(8, {.device = "mlx5_", .layer = "InfiniBand", .rate = "10", .state = "DOWN", .bus = 0x20});
+  add({.device = "storage", .layer = "Ethernet", .rate = "200", .bus = 0x40});
+  EXPECT_EQ(role("storage"), "other network");
+  EXPECT_EQ(facts().at("ib_ports_down").number, 8);
+}
+
+TEST_F(PortRoles, KeepAPortThatIsDownIfAnotherNicHasBothConnected) {
+  add_gpus(4);
+  for (const int function : {0, 1}) {
+    for (const int nic : {0, 1}) {
+      const bool is_down = nic == 1 && function == 1;
+      add({.device = fmt::format("mlx5_{}", 2 * nic + function),
+           .layer = "InfiniBand",
+           .rate = is_down ? "10" : "400",
+           .state = is_down ? "DOWN" : "ACTIVE",
+           .bus = 0x20 + nic,
+           .function = function});
+    }
+  }
+  EXPECT_EQ(role("mlx5_3"), "rail");
+  EXPECT_EQ(facts().at("ib_ports_down").number, 1);
+}
+
+TEST_F(PortRoles, KeepARailOfADgxWithOneNicMissingOnItsBus) {
+  add_gpus(8);
+  add(7, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x10, .near = true});
+  add(2, {.device = "storage_", .layer = "InfiniBand", .rate = "400", .bus = 0x40});
+  EXPECT_EQ(facts().at("nics").number, 7) << "storage does not replace the NIC that is missing";
+}
+
+TEST_F(PortRoles, NameErrorsByPort) {
+  add(2, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x20});
+  host_.write("sys/class/infiniband/mlx5_1/ports/1/counters/symbol_error", "183422");
+  host_.write("sys/class/infiniband/mlx5_1/ports/1/counters/link_error_recovery", "255");
+  EXPECT_EQ(facts().at("ports_with_errors").number, 1);
+  EXPECT_EQ(facts().at("ports_with_errors").text, "mlx5_1/1: 255 link recoveries, 183422 symbol errors");
+}
+
+}  // namespace
+}  // namespace shakedown
