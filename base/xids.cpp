@@ -62,6 +62,14 @@ constexpr std::array<Bucket, 11> buckets{
 
 std::span<const KnownXid> xids() { return known_xids; }
 
+bool condemns(int number) {
+  constexpr std::array<std::string_view, 5> condemning{"RESET_GPU", "RESTART_BM", "CHECK_MECHANICALS",
+                                                       "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR"};
+  return std::any_of(known_xids.begin(), known_xids.end(), [&](const KnownXid& xid) {
+    return xid.number == number && std::find(condemning.begin(), condemning.end(), xid.bucket) != condemning.end();
+  });
+}
+
 std::string_view action_in_words(std::string_view bucket) {
   const auto* const found =
       std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.name == bucket; });

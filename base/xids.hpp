@@ -17,6 +17,10 @@ struct KnownXid {
 /// Returns the XIDs that occur in data centres.
 std::span<const KnownXid> xids();
 
+/// True if NVIDIA says to reset or restart the GPU, or to have it examined, before it gets work again. False for XIDs
+/// that are followed by another one, end with the program, or are not in the catalogue.
+bool condemns(int xid);
+
 /// Returns "restart the node, power included; ..."; empty for an unknown bucket.
 std::string_view action_in_words(std::string_view bucket);
 

@@ -54,6 +54,17 @@ std::vector<std::string> warnings_in(const Json& result) {
   return all;
 }
 
+/// True if DCGM itself takes all messages of the result for a setting or for something to watch. Severities:
+/// dcgmErrorSeverity_enum in dcgm_errors.h; versions before 4 give none.
+bool is_mild(const Json& result) {
+  constexpr int monitor = 1, configuration = 5;
+  const auto& warnings = list_in(result, "warnings");
+  return !warnings.empty() && std::all_of(warnings.begin(), warnings.end(), [&](const Json& warning) {
+    const auto severity = warning.is_object() ? number_in(warning, "error_severity") : std::nullopt;
+    return severity == monitor || severity == configuration;
+  });
+}
+
 std::string shown(const std::string& text) {
   auto line = one_line(text.substr(0, longest));
   line.erase(line.find_last_not_of(" .") + 1);
@@ -86,7 +97,7 @@ class Reader {
     read_machine(json);
     if (!report_.trouble.empty()) return report_;
     if (ran_ == 0) return without("it ran no test");
-    if (level_ > 1 && report_.tested.empty()) return without("it tested no GPU");
+    if (level_ > 1 && report_.tested.empty() && report_.results.empty()) return without("it tested no GPU");
     return report_;
   }
 
@@ -123,33 +134,56 @@ class Reader {
   void read_tests(const Json& all) {
     report_.trouble = shown(text_in(all, "runtime_error"));
     for (const auto& category : list_in(all, "test_categories")) {
-      for (const auto& test : list_in(category, "tests")) {
-        bool bad = false;
-        for (const auto& result : list_in(test, "results")) bad = take(text_in(test, "name"), result) || bad;
-        // An error without a particular device is only in the summary.
-        const auto summary = test.find("test_summary");
-        if (!bad && summary != test.end()) take(text_in(test, "name"), *summary);
+      const bool is_of_hardware = text_in(category, "category") != "Deployment";
+      for (const auto& test : list_in(category, "tests")) read_test(test, is_of_hardware || level_ == 1);
+    }
+    for (const auto& [test, gpus] : skipped_) {
+      for (const int gpu : gpus) {
+        if (ran_on_.contains(test) || !report_.tested.contains(gpu)) report_.skipped[gpu].push_back(test);
       }
     }
+  }
+
+  void read_test(const Json& test, bool covers_gpu) {
+    const auto name = text_in(test, "name");
+    bool bad = false;
+    for (const auto& result : list_in(test, "results")) {
+      const auto gpu = gpu_of(result);
+      if (gpu && was_skipped(result)) skipped_[name].insert(*gpu);
+      if (gpu && !was_skipped(result) && covers_gpu) {
+        report_.tested.insert(*gpu);
+        ran_on_.insert(name);
+      }
+      bad = take(name, result) || bad;
+    }
+    // An error without a particular device is only in the summary.
+    const auto summary = test.find("test_summary");
+    if (!bad && summary != test.end()) take(name, *summary);
+  }
+
+  static bool was_skipped(const Json& result) {
+    const auto status = lower(text_in(result, "status"));
+    return status == "skip" || status == "not run";
   }
 
   /// Records a result. Returns true if the test did not pass.
   bool take(const std::string& test, const Json& result) {
     const auto status = lower(text_in(result, "status"));
-    if (status == "skip" || status == "not run") return false;
+    if (was_skipped(result)) return false;
     const auto gpu = gpu_of(result);
     ++ran_;
-    if (gpu) report_.tested.insert(*gpu);
     if (status == "pass") return false;
     // Any status other than these is treated as a failure.
     const auto words = shown(joined(warnings_in(result), "; "));
     report_.results.push_back(
-        {gpu, status != "warn", test + ": " + (words.empty() ? "status " + shown(status) : words)});
+        {gpu, status != "warn" && !is_mild(result), test + ": " + (words.empty() ? "status " + shown(status) : words)});
     return true;
   }
 
   int level_;
   int ran_ = 0;
+  std::map<std::string, std::set<int>> skipped_;  // GPUs by test
+  std::set<std::string> ran_on_;                  // tests that ran on a GPU
   DcgmReport report_;
 };
 
@@ -195,9 +229,7 @@ DcgmReport read_dcgm(const CommandOutput& output, int level) {
     report.trouble = program + " was ended because it took too long; --timeout=S gives it more";
   } else {
     report = Reader(level).read(output.text);
-    const auto& results = report.results;
-    const bool well = std::none_of(results.begin(), results.end(), [](const auto& result) { return result.failed; });
-    if (report.trouble.empty() && output.code != 0 && well) {
+    if (report.trouble.empty() && output.code != 0 && report.results.empty()) {
       report.trouble = "no test failed, and yet it ended with exit code " + std::to_string(output.code);
     }
     if (!report.trouble.empty()) report.trouble = program + ": " + report.trouble;
@@ -229,9 +261,15 @@ Facts dcgm_gpu_facts(const DcgmReport& report, const std::vector<Facts>& gpus, s
     own.back().text = "GPU " + std::to_string(*result.gpu) + ", " + result.text;
   }
   auto facts = facts_of(report, own);
+  const auto skipped = std::find_if(report.skipped.begin(), report.skipped.end(),
+                                    [&](const auto& tests) { return is_this(tests.first); });
+  const bool has_failed = facts["dcgm_failed"].number.value_or(0) > 0;
+  if (!report.trouble.empty() || has_failed) return facts;
   // Level 1 of DCGM 2 and 3 does not name GPUs.
   const auto& tested = report.tested;
-  if (report.trouble.empty() && !tested.empty() && std::none_of(tested.begin(), tested.end(), is_this)) {
+  if (skipped != report.skipped.end()) {
+    facts["dcgm_failed"] = number_fact(std::nullopt, "DCGM skipped " + joined(skipped->second) + " on this GPU");
+  } else if (!tested.empty() && std::none_of(tested.begin(), tested.end(), is_this)) {
     facts["dcgm_failed"] = number_fact(std::nullopt, "DCGM ran no test on this GPU");
   }
   return facts;

@@ -21,14 +21,15 @@ double dcgm_limit(int level, double timeout);
 struct DcgmReport {
   struct Result {
     std::optional<int> gpu;  // in DCGM's numbering; nullopt for the host
-    bool failed;             // false: a warning
+    bool failed;             // false: a warning, or a setting (DCGM's severity 5) or something to watch (1)
     std::string text;
   };
   std::string trouble;  // one line explaining why there is no report; empty if it is complete
   std::string version;
-  std::vector<Result> results;         // tests that did not pass
-  std::set<int> tested;                // GPUs covered by a test that ran
-  std::map<int, std::string> serials;  // by GPU
+  std::vector<Result> results;  // tests that did not pass
+  std::set<int> tested;         // GPUs covered by a test that ran; from level 2 on, a test of hardware
+  std::map<int, std::vector<std::string>> skipped;  // by GPU: tests that ran on another GPU, or all of hardware
+  std::map<int, std::string> serials;               // by GPU
 };
 
 /// Parses the output of a run at this level. Any output that is not a complete report of tests that ran sets `trouble`.

@@ -8,6 +8,7 @@
 
 #include "base/gpu_health.hpp"
 #include "base/text.hpp"
+#include "base/xids.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -77,16 +78,24 @@ Fact counted(const std::map<int, int>& times_by_code, const std::string& file) {
 void add_xids(const std::optional<std::string>& pci, const std::optional<std::vector<Xid>>& xids, Facts& facts) {
   if (!xids || !pci) {
     const auto why = xids ? "its PCI address is unknown" : "the kernel's log cannot be read";
-    facts["xids"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
+    facts["xids"] = facts["xids_condemning"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
     return;
   }
-  std::map<int, int> faults, mistakes;  // counts by code
+  std::map<int, int> faults, condemning, mistakes;  // counts by code
   for (const auto& xid : *xids) {
-    if (xid.pci == *pci) ++(caused_by_program(xid.code) ? mistakes : faults)[xid.code];
+    if (xid.pci != *pci) continue;
+    // Only the kernel's own log condemns a GPU: any user can write the line to another one.
+    const bool is_condemning = condemns(xid.code) && xid.file.empty();
+    ++(caused_by_program(xid.code) ? mistakes : is_condemning ? condemning : faults)[xid.code];
   }
   const std::string file = xids->empty() ? "" : xids->front().file;
   facts["xids"] = counted(faults, file);
   facts["xids_of_programs"] = counted(mistakes, file);
+  facts["xids_condemning"] = counted(condemning, file);
+  auto& text = facts["xids_condemning"].text;
+  for (const auto& [code, times] : condemning) {
+    *text += "; XID " + std::to_string(code) + ": " + advice_on("xid_" + std::to_string(code));
+  }
 }
 
 /// True if the two bits of the fabric's health mask at `shift` are 1 (yes); 2 is no, 0 is unknown (NVML,

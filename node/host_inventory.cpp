@@ -34,11 +34,15 @@ void count_gpus(const Path& root, const Nvml& nvml, const Environment& environme
                        : count ? number_fact(*count)
                                : number_fact(std::nullopt, nvml.problem().empty() ? count.why() : nvml.problem());
   facts["gpus_missing"] = facts["gpus_not_isolated"] = {};
+  const bool has_gpus = on_bus && !on_bus->empty();
+  facts["nvml_fails"] = number_fact(has_gpus && !nvml.problem().empty() ? 1 : 0, has_gpus ? nvml.problem() : "");
   const auto scheduled = scheduled_gpus(environment);
   if (on_bus && scheduled && *scheduled < static_cast<int>(on_bus->size())) {
     const double seen = count ? *count : 0, lacking = std::max(0.0, *scheduled - seen);
     facts["gpus_missing"] = number_fact(
         lacking, lacking > 0 ? "the job was given " + std::to_string(*scheduled) + " GPUs, NVML shows fewer" : "");
+  } else if (has_gpus && !nvml.problem().empty()) {
+    facts["gpus_missing"] = number_fact(std::nullopt, "NVML fails: " + nvml.problem());
   } else if (on_bus) {
     std::vector<std::string> missing;
     for (const auto& address : *on_bus) {
@@ -58,8 +62,8 @@ void count_gpus(const Path& root, const Nvml& nvml, const Environment& environme
   }
 }
 
-void read_gpus(const Path& root, const Nvml& nvml, HostInventory& inventory) {
-  const auto xids = read_xids(root);
+void read_gpus(const Path& root, const Nvml& nvml, const std::optional<KernelLog>& log, HostInventory& inventory) {
+  const auto xids = log ? std::optional(log->xids) : std::nullopt;
   for (const auto& gpu : nvml.gpus()) {
     auto facts = gpu_facts(gpu, xids, root);
     add(facts, nvlink_facts(gpu));
@@ -91,8 +95,10 @@ Path fact_root(const Environment& environment) { return environment("SHAKEDOWN_R
 
 HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& environment, const Path& folder) {
   HostInventory inventory;
-  read_gpus(root, nvml, inventory);
+  const auto log = read_kernel_log(root);
+  read_gpus(root, nvml, log, inventory);
   auto& host = inventory.host;
+  add(host, kernel_log_facts(log));
   for (const auto& part :
        {cpu_facts(root), memory_facts(root), limit_facts(root), disk_facts(root, folder), system_facts(root)}) {
     add(host, part);

@@ -1,18 +1,40 @@
 #include "node/kernel_log.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
-#include <charconv>
 
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <map>
 #include <regex>
+#include <sstream>
+#include <string_view>
 
+#include "base/text.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
 
 namespace {
+
+/// A line of another program that means a fault. Samples: tests/node/kernel_log_test.cpp.
+struct FaultLine {
+  std::string_view of, contains;  // the text occurs after this name of a driver
+  std::string_view words;
+};
+constexpr std::array<FaultLine, 10> fault_lines{
+    {{"NVRM:", "RmInitAdapter failed", "the driver could not initialise a GPU"},
+     {"NVRM:", "API mismatch", "library and kernel module of the driver have different versions"},
+     {"NVRM:", "has fallen off the bus", "a GPU has fallen off the bus"},
+     {"NVRM:", "rm_init_adapter failed", "the driver could not initialise a GPU"},
+     {"AER:", "Uncorrect", "PCIe error that was not corrected"},
+     {"mlx5_core", "insufficient power", "a NIC gets too little power from its slot"},
+     {"mlx5_core", "High Temperature", "a transceiver is too hot"},
+     {"mlx5_core", "Cable error", "a cable is at fault"},
+     {"mlx5_core", "health compromised", "the firmware of a NIC has stopped"},
+     {"mce:", "Uncorrected", "error of a processor or of host memory that was not corrected"}}};
 
 /// Reads all available data without blocking. /dev/kmsg returns one record per call and EPIPE for overwritten records;
 /// at its end it would block until the next record.
@@ -33,29 +55,98 @@ std::optional<std::string> read_now(const std::filesystem::path& file) {
   return failed ? std::nullopt : std::optional(text);
 }
 
+/// Returns the number; nullopt if it does not fit, because any user can write such a line to syslog.
+std::optional<int> number_in(const std::string& digits) {
+  int number = 0;
+  const bool is_valid = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc();
+  return is_valid ? std::optional(number) : std::nullopt;
+}
+
+/// Reads "Xid (PCI:0000:1b:00): 79", of a MIG instance "Xid (PCI:0000:1b:00 GPU-I:05): 94", and of drivers before 300
+/// "Xid (0000:1b:00): 79".
+void read_xid(const std::string& line, const std::string& file, KernelLog& log) {
+  static const std::regex form(
+      R"(NVRM:.* Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)(?:\.[0-9])?( [^)]{0,40})?\): ([0-9]+))");
+  std::smatch found;
+  if (!std::regex_search(line, found, form)) return;
+  const auto code = number_in(found[3]);
+  if (code) log.xids.push_back({lower(found[1].str()) + ".0", *code, file});
+}
+
+/// The driver adds lines with the details of an error ("..., Severity 1 Engine instance 30 ..."), which are skipped.
+void read_switch_error(const std::string& line, KernelLog& log) {
+  static const std::regex form(
+      R"(nvidia-nvswitch([0-9]{1,4}): SXid \([^)]{0,40}\): ([0-9]+), (Fatal|Non-fatal)(?:, (.*))?)");
+  std::smatch found;
+  if (!std::regex_search(line, found, form)) return;
+  const auto number = number_in(found[1]), code = number_in(found[2]);
+  if (number && code) log.switch_errors.push_back({*number, *code, found[3] == "Fatal", found[4]});
+}
+
+const FaultLine* fault_in(std::string_view line) {
+  for (const auto& fault : fault_lines) {
+    const auto at = line.find(fault.of);
+    if (at != std::string_view::npos && line.find(fault.contains, at) != std::string_view::npos) return &fault;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
-  std::optional<std::string> log;
-  std::string name;
-  for (const auto* file : {"dev/kmsg", "var/log/kern.log", "var/log/messages", "var/log/syslog"}) {
-    log = read_now(root / file);
-    name = file;
-    if (log) break;
+std::optional<KernelLog> read_kernel_log(const std::filesystem::path& root) {
+  std::optional<std::string> text;
+  std::string file;
+  for (const auto* name : {"dev/kmsg", "var/log/kern.log", "var/log/messages", "var/log/syslog"}) {
+    text = read_now(root / name);
+    file = std::string(name) == "dev/kmsg" ? "" : "/" + std::string(name);
+    if (text) break;
   }
-  if (!log) return std::nullopt;
-  static const std::regex form(R"(NVRM: Xid \(PCI:([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)\): ([0-9]+))");
-  std::vector<Xid> found;
-  for (std::sregex_iterator at(log->begin(), log->end(), form), end; at != end; ++at) {
-    std::string address = (*at)[1];
-    for (char& c : address) c = static_cast<char>(std::tolower(c));
-    const std::string digits = (*at)[2];
-    int number = 0;
-    // Any user can write such a line to syslog, so the number may be invalid.
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc()) continue;
-    found.push_back({address + ".0", number, name == "dev/kmsg" ? "" : "/" + name});
+  if (!text) return std::nullopt;
+  // The first line of the kernel after a start.
+  const auto start = file.empty() ? std::string::npos : text->rfind("Linux version ");
+  KernelLog log;
+  std::map<const FaultLine*, std::pair<std::string, int>> faults;  // first line, number of lines
+  std::istringstream lines(start == std::string::npos ? *text : text->substr(start));
+  constexpr std::size_t longest = 400;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string said = line.substr(0, longest);
+    if (said.find("Xid (") != std::string::npos) {
+      read_xid(said, file, log);
+      read_switch_error(said, log);
+      continue;
+    }
+    const auto* const fault = fault_in(said);
+    if (fault == nullptr) continue;
+    auto& [first, count] = faults[fault];
+    if (count++ == 0) first = said.substr(said.find(fault->of));
   }
-  return found;
+  for (const auto& [fault, found] : faults) {
+    log.faults.push_back(fmt::format("{} ({}): {}", fault->words, plural(found.second, "line"), one_line(found.first)));
+  }
+  return log;
+}
+
+Facts kernel_log_facts(const std::optional<KernelLog>& log) {
+  Facts facts;
+  for (const auto* name : {"sxids", "sxids_nonfatal", "kernel_log_faults"}) {
+    facts[name] = number_fact(std::nullopt, "the kernel's log cannot be read");
+  }
+  if (!log) return facts;
+  for (const bool is_fatal : {true, false}) {
+    std::map<std::string, int> times;  // by words
+    double sum = 0;
+    for (const auto& error : log->switch_errors) {
+      if (error.is_fatal != is_fatal) continue;
+      ++sum;
+      ++times[fmt::format("NVSwitch {}: SXid {}{}{}", error.number, error.code, error.text.empty() ? "" : ", ",
+                          error.text)];
+    }
+    std::vector<std::string> words;
+    for (const auto& [what, count] : times) words.push_back((count > 1 ? std::to_string(count) + " x " : "") + what);
+    facts[is_fatal ? "sxids" : "sxids_nonfatal"] = number_fact(sum, joined(words, "; "));
+  }
+  facts["kernel_log_faults"] = number_fact(static_cast<double>(log->faults.size()), joined(log->faults, "; "));
+  return facts;
 }
 
 }  // namespace shakedown

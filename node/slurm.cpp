@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <sstream>
 
 namespace shakedown {
 
@@ -18,9 +19,21 @@ std::string field(std::string_view line, std::string_view name, std::string_view
   return std::string(rest.substr(0, rest.find(end)));
 }
 
-/// Returns the number of GPUs in a list of resources: "gpu:h200:8(S:0-1),nvme:1", "gpu:8", "(null)".
-double gpus_of(const std::string& gres) {
-  double count = 0;
+/// GPUs that a node has according to Slurm.
+struct ListedGpus {
+  double whole = 0;
+  bool has_slices = false;  // MIG instances, of an unknown number of GPUs
+};
+
+/// True for a name of MIG instances, as gres.conf takes it from NVML: "1g.10gb", "2g.20gb.me".
+bool is_slice(const std::string& type) {
+  const auto digits = type.find_first_not_of("0123456789");
+  return digits != std::string::npos && digits > 0 && type.compare(digits, 2, "g.") == 0;
+}
+
+/// Counts the GPUs in a list of resources: "gpu:h200:8(S:0-1),nvme:1", "gpu:8", "(null)".
+ListedGpus gpus_of(const std::string& gres) {
+  ListedGpus listed;
   int depth = 0;
   std::string entry;
   for (const char c : gres + ",") {
@@ -31,16 +44,28 @@ double gpus_of(const std::string& gres) {
       entry += c;
       continue;
     }
-    if (entry.starts_with("gpu:")) count += std::atof(entry.substr(entry.rfind(':') + 1).c_str());
+    const auto colon = entry.rfind(':');
+    if (entry.starts_with("gpu:") && colon > 4 && is_slice(entry.substr(4, colon - 4))) {
+      listed.has_slices = true;
+    } else if (entry.starts_with("gpu:")) {
+      listed.whole += std::atof(entry.substr(colon + 1).c_str());
+    }
     entry.clear();
   }
-  return count;
+  return listed;
 }
 
+/// True if a part of a state such as "IDLE+DRAIN" or "DOWN*" keeps jobs away. POWERED_DOWN does not: Slurm switches
+/// the node on for the next job.
 bool is_drained(const std::string& state) {
-  constexpr std::array words = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID"};
-  return std::any_of(words.begin(), words.end(),
-                     [&](const char* word) { return state.find(word) != std::string::npos; });
+  constexpr std::array words = {"DRAIN",   "DRAINED", "DRAINING",       "DOWN",    "FAIL",
+                                "FAILING", "FUTURE",  "NOT_RESPONDING", "INVALID", "INVALID_REG"};
+  std::istringstream parts(state);
+  for (std::string part; std::getline(parts, part, '+');) {
+    part.erase(part.find_last_not_of("*~#!%$@^-") + 1);
+    if (std::find(words.begin(), words.end(), part) != words.end()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -63,15 +88,15 @@ Facts slurm_facts(std::string_view answer, std::string_view node, std::optional<
       {"slurm_answers", number_fact(1)},
       {"slurm_state", text_fact(state)},
       {"slurm_drained", number_fact(drained ? 1 : 0, drained ? state + (reason.empty() ? "" : ": " + reason) : "")}};
-  const double promised = gpus_of(field(line, "Gres"));
-  const auto difference = [&](double more) {
+  const auto [promised, has_slices] = gpus_of(field(line, "Gres"));
+  const auto difference = [&, whole = promised](double more) {
     if (!gpus) return number_fact(std::nullopt, "the GPUs of this host are unknown");
     const auto text = [](double number) { return std::to_string(static_cast<int>(number)); };
     return number_fact(std::max(0.0, more),
-                       more > 0 ? "Slurm has " + text(promised) + ", the PCI bus " + text(*gpus) : "");
+                       more > 0 ? "Slurm has " + text(whole) + ", the PCI bus " + text(*gpus) : "");
   };
   facts["slurm_gpus_missing"] = difference(promised - gpus.value_or(0));
-  facts["slurm_gpus_unlisted"] = difference(gpus.value_or(0) - promised);
+  facts["slurm_gpus_unlisted"] = has_slices ? number_fact(0) : difference(gpus.value_or(0) - promised);
   return facts;
 }
 

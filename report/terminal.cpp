@@ -121,13 +121,15 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
   std::string out;
   std::size_t given = 0;
   const std::size_t most = style.all ? max_reasons_of_all : max_reasons;
-  std::set<std::tuple<PartKind, std::string, Code>> seen;
+  std::set<std::tuple<PartKind, std::string, Code, std::string>>
+      seen;                                  // each fact of pre-flight is a reason of its own
   for (const bool counts : {true, false}) {  // no warning crowds out a failure
     for (const Finding& finding : verdict.findings) {
       if (finding.good() || finding.counts() != counts) continue;
       const bool is_in_table = !counts && finding.value && finding.detail.empty();
       if (!style.all && (is_in_table || is_repeat(verdict, finding))) continue;
-      if (!style.all && !seen.emplace(finding.part.kind, finding.part.id, finding.code).second) continue;
+      const std::string fact = finding.key.family() == "preflight" ? finding.metric : "";
+      if (!style.all && !seen.emplace(finding.part.kind, finding.part.id, finding.code, fact).second) continue;
       if (++given <= most) out += "\n" + finding_text(finding) + "\n";
     }
   }

@@ -64,7 +64,8 @@ Facts gpu_state(World&, const InspectionContext& context) {
     const Nvml nvml;
     const auto gpu = nvml.find(before->at("uuid").text, before->at("pci").text);
     facts = gpu ? gpu_facts(*gpu, std::nullopt, context.root) : *before;
-    for (const auto* name : {"processes", "memory_used_gb", "xids", "xids_of_programs"}) facts[name] = before->at(name);
+    for (const auto* name : {"processes", "memory_used_gb", "xids", "xids_condemning", "xids_of_programs"})
+      facts[name] = before->at(name);
   }
   facts["cuda_opens"] = yes_or_no(context.device.has_value(), context.no_device);
   return facts;

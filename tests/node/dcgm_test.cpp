@@ -129,8 +129,36 @@ TEST(Dcgm, ThatSkipsAGpuHasNotTestedIt) {
       printed(of_version_4(gpu_passes("012") + R"(, {"entity_group": "GPU", "entity_id": 3, "status": "Skip"})")), 2);
   auto facts = dcgm_gpu_facts(report, gpus(), 3);
   EXPECT_FALSE(facts["dcgm_failed"].number);
-  EXPECT_EQ(facts["dcgm_failed"].text, "DCGM ran no test on this GPU");
+  EXPECT_EQ(facts["dcgm_failed"].text, "DCGM skipped memory on this GPU");
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(), 0)["dcgm_failed"].number, 0);
+  const auto only_software = read_dcgm(
+      printed(R"({"DCGM Diagnostic": {"test_categories": [
+        {"category": "Deployment", "tests": [{"name": "software", "results": [)" +
+              gpu_passes("01") + R"(]}]}, {"category": "Hardware", "tests": [{"name": "memory", "results": [)" +
+              gpu_passes("0") + R"(, {"entity_group": "GPU", "entity_id": 1, "status": "Skip"}]}]}]}})"),
+      2);
+  EXPECT_EQ(dcgm_gpu_facts(only_software, gpus(), 1)["dcgm_failed"].text, "DCGM skipped memory on this GPU");
+}
+
+TEST(Dcgm, WarnsIfDcgmTakesAFailureForASetting) {
+  const auto failing = [](const std::string& severities) {
+    std::string warnings;
+    for (const char severity : severities) {
+      warnings += std::string(warnings.empty() ? "" : ", ") + R"({"error_id": 29, "error_severity": )" + severity +
+                  R"(, "warning": "Persistence mode is off."})";
+    }
+    return read_dcgm(
+        printed(of_version_4(gpu_passes("012") +
+                             R"(, {"entity_group": "GPU", "entity_id": 3, "status": "Fail", "warnings": [)" + warnings +
+                             "]}"),
+                226),
+        1);
+  };
+  auto setting = dcgm_gpu_facts(failing("5"), gpus(), 3);
+  EXPECT_EQ(setting["dcgm_answers"].number, 1);
+  EXPECT_EQ(setting["dcgm_failed"].number, 0);
+  EXPECT_EQ(setting["dcgm_warned"].text, "GPU 3, memory: Persistence mode is off");
+  EXPECT_EQ(dcgm_gpu_facts(failing("52"), gpus(), 3)["dcgm_failed"].number, 1) << "2 is a fault of the GPU";
 }
 
 TEST(Dcgm, WithoutAWholeReportSaysWhyInOneLine) {

@@ -111,17 +111,21 @@ TEST(GpuFacts, NameProcessesThatUseTheGpu) {
 TEST(GpuFacts, GiveXidsToTheirGpu) {
   const FakeGpus gpus("gpus 2\n");
   const Nvml nvml(FakeGpus::library());
-  const std::vector<Xid> xids{{"0000:11:00.0", 79}, {"0000:11:00.0", 13}, {"0000:11:00.0", 13}};
+  const std::vector<Xid> xids{{"0000:11:00.0", 79}, {"0000:11:00.0", 13}, {"0000:11:00.0", 13}, {"0000:11:00.0", 63}};
   EXPECT_EQ(gpu_facts(nvml.gpus()[0], xids, "/").at("xids").number, 0);
   const auto second = gpu_facts(nvml.gpus()[1], xids, "/");
-  EXPECT_EQ(second.at("xids").number, 1);
-  EXPECT_EQ(second.at("xids").text, "XID 79");
+  EXPECT_EQ(second.at("xids").text, "XID 63");
+  EXPECT_EQ(second.at("xids_condemning").number, 1);
+  EXPECT_EQ(second.at("xids_condemning").text,
+            "XID 79; XID 79: the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the "
+            "GPU replaced (RESTART_BM)");
   EXPECT_EQ(second.at("xids_of_programs").number, 2);
   EXPECT_EQ(second.at("xids_of_programs").text, "2 x XID 13");
   EXPECT_FALSE(gpu_facts(nvml.gpus()[1], std::nullopt, "/").at("xids").number);
   const std::vector<Xid> of_syslog{{"0000:11:00.0", 79, "/var/log/syslog"}};
   EXPECT_EQ(gpu_facts(nvml.gpus()[1], of_syslog, "/").at("xids").text,
             "XID 79 in /var/log/syslog, which any user can write");
+  EXPECT_EQ(gpu_facts(nvml.gpus()[1], of_syslog, "/").at("xids_condemning").number, 0) << "a user may have written it";
   EXPECT_EQ(gpu_facts(nvml.gpus()[0], of_syslog, "/").at("xids").text, std::nullopt) << "it has none";
 }
 
@@ -162,7 +166,9 @@ TEST(HostInventory, KnowsNoNumberOfGpusWhereNvmlIsMissing) {
   host.add_gpu(0);
   auto inventory = read_host(host.root(), Nvml("/nonexistent.so"), no_variables(), "/");
   EXPECT_FALSE(inventory.host["gpus_nvml"].number);
-  EXPECT_EQ(inventory.host["gpus_missing"].number, 1);
+  EXPECT_FALSE(inventory.host["gpus_missing"].number);
+  EXPECT_EQ(inventory.host["nvml_fails"].number, 1);
+  EXPECT_NE(inventory.host["nvml_fails"].text->find("/nonexistent.so"), std::string::npos);
 }
 
 TEST(HostInventory, ShowsHowGpusAndNicsAreConnected) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "node/binding.hpp"
-#include "node/kernel_log.hpp"
 #include "node/ports.hpp"
 #include "node/topology.hpp"
 #include "tests/node/made_up_host.hpp"
@@ -237,27 +236,6 @@ TEST(GpudirectRdma, NeedsOneOfTwoModules) {
   EXPECT_EQ(gpudirect_rdma(host.root()).number, 1);
   EXPECT_EQ(gpudirect_rdma(host.root()).text, "nvidia_peermem");
   EXPECT_FALSE(gpudirect_rdma("/nonexistent").number);
-}
-
-TEST(KernelLog, HasXidsByGpu) {
-  const MadeUpHost host;
-  host.write("var/log/kern.log",
-             "Nov 1 host kernel: NVRM: Xid (PCI:0000:1B:00): 79, pid=1, GPU has fallen off the bus.\n"
-             "Nov 1 user: NVRM: Xid (PCI:0000:1b:00): 99999999999, which anybody may write\n"
-             "Nov 1 host kernel: NVRM: Xid (PCI:0000:1c:00): 13, Graphics Exception\nsomething else");
-  const auto xids = read_xids(host.root());
-  ASSERT_TRUE(xids);
-  ASSERT_EQ(xids->size(), 2u);
-  EXPECT_EQ(xids->at(0).pci, "0000:1b:00.0");
-  EXPECT_EQ(xids->at(0).code, 79);
-  EXPECT_EQ(xids->at(0).file, "/var/log/kern.log");
-  host.write("dev/kmsg", "6,1,1,-;NVRM: Xid (PCI:0000:1B:00): 48, pid=1\n");
-  EXPECT_EQ(read_xids(host.root())->at(0).file, "") << "the kernel's own";
-}
-
-TEST(KernelLog, ThatNobodyMayReadIsUnknown) {
-  const MadeUpHost host;
-  EXPECT_FALSE(read_xids(host.root()));
 }
 
 TEST(Topology, SaysHowFarPciFunctionsAreApart) {

@@ -49,6 +49,25 @@ TEST(SlurmFacts, CountGpusThatSlurmPromisesAndTheMachineHasNot) {
   EXPECT_EQ(promised("gpu:8", std::nullopt).at("slurm_gpus_missing").number, std::nullopt);
 }
 
+TEST(SlurmFacts, CountNoSliceOfAGpuAsAGpu) {
+  const auto facts =
+      slurm_facts(node("gpu1", "gpu:1g.10gb:7(S:0),gpu:2g.20gb.me:2,gpu:h100:7(S:0-1)", "MIXED"), "gpu1", 8);
+  EXPECT_EQ(facts.at("slurm_gpus_missing").number, 0);
+  EXPECT_EQ(facts.at("slurm_gpus_unlisted").number, 0) << "the slices may be of the eighth";
+  EXPECT_EQ(slurm_facts(node("gpu1", "gpu:1g.10gb:7,gpu:h100:8", "IDLE"), "gpu1", 7).at("slurm_gpus_missing").number,
+            1);
+}
+
+TEST(SlurmFacts, TakeOnlyWholeStatesForDrained) {
+  for (const auto* state : {"IDLE+POWERED_DOWN", "IDLE+POWERING_DOWN", "IDLE+POWER_DOWN", "IDLE~", "MIXED+CLOUD"}) {
+    EXPECT_EQ(slurm_facts(node("gpu1", "gpu:8", state), "gpu1", 8).at("slurm_drained").number, 0) << state;
+  }
+  for (const auto* state :
+       {"IDLE+DRAIN", "DOWN*", "DOWN*+DRAIN", "MIXED+NOT_RESPONDING", "IDLE+FAIL", "INVALID_REG", "DRAINED$"}) {
+    EXPECT_EQ(slurm_facts(node("gpu1", "gpu:8", state), "gpu1", 8).at("slurm_drained").number, 1) << state;
+  }
+}
+
 TEST(SlurmFacts, SayThatSlurmDoesNotAnswer) {
   const auto silent =
       slurm_facts("slurm_load_node error: Unable to contact slurm controller (connect failure)\n", "gpu1", 8);
