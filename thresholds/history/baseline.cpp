@@ -15,6 +15,7 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/results/json_field.hpp"
 #include "thresholds/results/measured.hpp"
+#include "thresholds/rules/applicability.hpp"
 
 namespace shakedown {
 namespace {
@@ -497,12 +498,8 @@ fs::path baseline_folder(const Baseline& baseline, const std::vector<Profile>& p
   const auto& backends = baseline.facts.at("backend");
   std::string name;
   for (const Profile& profile : profiles) {
-    const auto& known = profile.match.devices;
-    const bool fits = backends.contains(std::string(shakedown::name(profile.match.backend))) &&
-                      (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
-                         return std::find(known.begin(), known.end(), device) != known.end();
-                       }));
-    if (fits) name = profile.name;
+    const bool is_backend = backends.contains(std::string(shakedown::name(profile.match.backend)));
+    if (is_backend && fits(profile, profile.match.backend, {devices.begin(), devices.end()})) name = profile.name;
   }
   if (name.empty()) {
     for (const unsigned char c : devices.empty() ? std::string("unknown") : *devices.begin()) {

@@ -167,7 +167,8 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
-  } else {
+  }
+  if (!selection.reason.empty()) {
     Finding finding;
     classify(finding, Code::no_reference);
     finding.key = Key("machine/profile");

@@ -9,12 +9,8 @@
 namespace shakedown {
 namespace {
 
-bool fits(const Profile& profile, Backend backend, const std::vector<std::string>& devices) {
-  const auto& known = profile.match.devices;
-  return profile.match.backend == backend &&
-         (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
-            return std::find(known.begin(), known.end(), device) != known.end();
-          }));
+bool is_for_any_gpu(const Profile& profile) {
+  return profile.match.backend == Backend::cuda && profile.match.devices.empty();
 }
 
 std::string quoted(const std::vector<std::string>& words) {
@@ -56,6 +52,14 @@ std::map<std::string, int> ranks_per_host(const Context& context) {
 
 }  // namespace
 
+bool fits(const Profile& profile, Backend backend, const std::vector<std::string>& devices) {
+  const auto& known = profile.match.devices;
+  return profile.match.backend == backend && !is_for_any_gpu(profile) &&
+         (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
+            return std::find(known.begin(), known.end(), device) != known.end();
+          }));
+}
+
 Scale scale_of(const Context& context) {
   // The first rank speaks for all: they are of one kind, and each of 10,000 values of a row asks here.
   const double highest = context.ranks.empty() ? 0 : context.ranks.front().sm_mhz_max.value_or(0);
@@ -83,9 +87,11 @@ Selection select_profile(const std::vector<Results>& results, const std::vector<
   if (backend == Backend::cuda && has_mig(results)) {
     return {nullptr, "a slice of a GPU (MIG) has no reference: " + quoted(devices)};
   }
+  const auto any = std::find_if(profiles.begin(), profiles.end(), is_for_any_gpu);
+  const Profile* const fallback = backend == Backend::cuda && any != profiles.end() ? &*any : nullptr;
   if (backend == Backend::cuda && devices.size() > 1) {
     const std::string kinds = kinds_of(results);
-    return {nullptr, "GPUs of different kinds: " + quoted(devices) + (kinds.empty() ? "" : "; " + kinds)};
+    return {fallback, "GPUs of different kinds: " + quoted(devices) + (kinds.empty() ? "" : "; " + kinds)};
   }
   Selection selection;
   std::string names;
@@ -96,9 +102,8 @@ Selection select_profile(const std::vector<Results>& results, const std::vector<
     selection.profile = &profile;
   }
   if (!selection.reason.empty()) return {nullptr, selection.reason + names};
-  if (selection.profile == nullptr)
-    selection.reason = "no profile matches backend " + std::string(name(backend)) + ", " + quoted(devices);
-  return selection;
+  if (selection.profile != nullptr) return selection;
+  return {fallback, "no profile matches backend " + std::string(name(backend)) + ", " + quoted(devices)};
 }
 
 Applicability applicability(const Conditions& conditions, const Context& context) {

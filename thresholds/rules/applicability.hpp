@@ -9,7 +9,11 @@
 
 namespace shakedown {
 
-/// The one profile that matches, or why there is none.
+/// True if the profile describes all of these devices by name. The profile for any GPU describes none.
+bool fits(const Profile&, Backend, const std::vector<std::string>& devices);
+
+/// The one profile that matches, or why there is none: then the profile for any GPU, if there is one, whose rules hold
+/// without a reference.
 struct Selection {
   const Profile* profile = nullptr;
   std::string reason;

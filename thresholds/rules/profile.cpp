@@ -317,7 +317,7 @@ Match read_match(const Yaml& yaml) {
   } else if (device->second.is_list()) {
     for (const Yaml& item : device->second.items()) match.devices.push_back(item.text());
     if (match.devices.empty()) device->second.refuse("an empty list matches nothing; name a device");
-  } else {
+  } else if (device->second.text() != "any") {
     match.devices.push_back(device->second.text());
   }
   return match;

@@ -294,12 +294,12 @@ class RulesJudge {
   const std::vector<Finding>& before_;
   const Benchmarks& benchmarks_;
   const std::set<std::string> among_peers_;  // families in which ranks were compared with each other
-  std::map<Key, Finding> untrue_;  // by key
+  std::map<Key, Finding> untrue_;            // by key
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<Key> judged_keys_, counted_keys_;
   std::set<std::string> judged_families_;
-  bool waived_by_choice_ = false;      // not because there is no pair
+  bool waived_by_choice_ = false;  // not because there is no pair
   bool stopped_by_preflight_ = false;
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
