@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/mpirun_prefix.hpp"
+#include "launch/schedulers.hpp"
 
 namespace shakedown {
 namespace {
@@ -18,7 +19,9 @@ using Words = std::vector<std::string>;
 
 const std::string own = "set SHAKEDOWN_LAUNCH to the launch prefix and SHAKEDOWN_EXPECT=ranks=N,hosts=M";
 
-[[noreturn]] void refuse(const std::string& why) { throw CannotRun(why + " " + own); }
+[[noreturn]] void refuse(const std::string& why, std::string_view launch = "") {
+  throw CannotRun(why + " " + own + (launch.empty() ? "" : ", such as SHAKEDOWN_LAUNCH='" + std::string(launch) + "'"));
+}
 
 std::optional<std::string> set_in(const Environment& environment, const std::string& name) {
   auto value = environment(name);
@@ -176,6 +179,15 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   return launch;
 }
 
+/// A scheduler that is not understood may have given the job other hosts, which nobody would measure.
+void refuse_promised_hosts(const Environment& environment) {
+  const auto promised = promised_hosts(environment);
+  if (!promised) return;
+  refuse(std::string(promised->scheduler) + ": " + promised->said +
+             " promises several hosts, and this would measure its own alone:",
+         promised->launch);
+}
+
 /// One of several front doors that an MPI launcher has started would measure its own machine, and each of them say
 /// PASS.
 void refuse_one_of_several(const Environment& environment) {
@@ -236,7 +248,7 @@ bool is_outside_of_node(const LaunchSite& site, const Launch& launch) {
 std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks) {
   const auto& environment = site.environment;
   if (!set_in(environment, "SLURM_JOB_ID")) return std::nullopt;
-  const int hosts = number_in(environment, "SLURM_JOB_NUM_NODES", 1);
+  const int hosts = number_in(environment, "SLURM_JOB_NUM_NODES", number_in(environment, "SLURM_NNODES", 1));
   const int tasks = number_in(environment, "SLURM_NTASKS", 0);
   const bool ranks_given = set_in(environment, "SHAKEDOWN_RANKS").has_value();
   refuse_part_of_slurm_job(environment, hosts);
@@ -291,7 +303,10 @@ std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
                          set_in(site.environment, "PRTE_MCA_prte_default_hostfile");
   if (!of_mpirun && !site.host_file) refuse(*file + ", which the scheduler names, cannot be read:");
   if (!of_mpirun && launch.host_count <= 1) return std::nullopt;
-  if (!of_mpirun) refuse(*file + " lists several hosts, and this would measure its own alone:");
+  if (!of_mpirun) {
+    refuse(*file + " lists several hosts, and this would measure its own alone:",
+           launch_with_host_file(site.environment));
+  }
   if (launch.host_count == 0) refuse(*file + " names no hosts: correct the variable of Open MPI, or");
   const auto ranks = set_in(site.environment, "SHAKEDOWN_RANKS");
   if (ranks && launch.host_count > 1) {
@@ -317,11 +332,10 @@ std::optional<std::string> host_file_of(const Environment& environment) {
     const auto of_mpirun = mpirun_prefix(split(*prefix));
     return of_mpirun ? of_mpirun->host_file : std::nullopt;
   }
-  for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE",
-                               "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"}) {
+  for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}) {
     if (auto file = set_in(environment, variable)) return file;
   }
-  return std::nullopt;
+  return scheduler_host_file(environment);
 }
 
 std::optional<int> rank_of(const Environment& environment) {
@@ -342,8 +356,10 @@ Launch choose_launch(const LaunchSite& site) {
   if (auto one = of_ranks(environment, launch)) return *one;
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);
   if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
+  if (set_in(environment, "SLURM_HET_SIZE")) refuse_promised_hosts(environment);
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_host_file(site, launch)) return *listed;
+  refuse_promised_hosts(environment);
   refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);
   if (!site.mpirun) {

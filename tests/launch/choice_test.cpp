@@ -423,6 +423,44 @@ TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
       << "who knows how many hosts it has";
 }
 
+TEST_F(LaunchChoice, SeveralHostsThatAVariablePromisesAreNotPassedOver) {
+  for (const auto& [variable, value, scheduler] : {std::tuple{"LSB_MCPU_HOSTS", "batch3 1 c05n14 42 c05n15 42 ", "LSF"},
+                                                   {"LSB_HOSTS", "c05n14 c05n15", "LSF"},
+                                                   {"FLUX_JOB_NNODES", "2", "Flux"},
+                                                   {"LWS_GROUP_SIZE", "2", "LeaderWorkerSet"},
+                                                   {"PET_NNODES", "1:4", "torchrun"},
+                                                   {"PET_NNODES", "many", "torchrun"}}) {
+    const auto why = refusal(site({{variable, value}}));
+    EXPECT_TRUE(has(why, std::string(scheduler) + ": " + variable + "=" + value)) << why;
+    EXPECT_TRUE(has(why, "SHAKEDOWN_LAUNCH='")) << why;
+  }
+  for (const auto& [variable, value] : {std::pair{"LSB_MCPU_HOSTS", "c05n14 42 "},
+                                        {"LSB_HOSTS", "c05n14 c05n14"},
+                                        {"FLUX_JOB_NNODES", "1"},
+                                        {"PET_NNODES", "1"}}) {
+    EXPECT_EQ(refusal(site({{variable, value}})), "starts mpirun --bind-to none --oversubscribe -np 3") << variable;
+  }
+}
+
+TEST_F(LaunchChoice, TheHostFileOfEachSchedulerIsLookedAt) {
+  for (const auto* variable : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", "OAR_NODEFILE", "OAR_NODE_FILE",
+                               "COBALT_NODEFILE", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}) {
+    auto listed = site({{variable, "nodes"}});
+    listed.host_file = "n1.site\nn1.site\nn2.site\n";
+    EXPECT_TRUE(has(refusal(listed), "nodes lists several hosts")) << variable;
+    EXPECT_TRUE(has(refusal(listed), "such as SHAKEDOWN_LAUNCH='mpirun")) << variable;
+  }
+}
+
+TEST_F(LaunchChoice, AHeterogeneousJobOfSlurmIsRefusedAndTheOldNameOfItsNodesIsRead) {
+  EXPECT_TRUE(has(refusal(site({{"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NUM_NODES", "1"}})),
+                  "Slurm (heterogeneous job): SLURM_HET_SIZE=2"));
+  auto old = two;
+  old["SLURM_NNODES"] = old["SLURM_JOB_NUM_NODES"];
+  old.erase("SLURM_JOB_NUM_NODES");
+  EXPECT_EQ(choose(old).prefix, choose(two).prefix);
+}
+
 TEST_F(LaunchChoice, OneOfSeveralFrontDoorsThatAnMpiLauncherStartedIsRefused) {
   EXPECT_TRUE(
       has(refusal(site({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})), "PMI_SIZE=2: an MPI launcher has started this"));
