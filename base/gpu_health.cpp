@@ -96,6 +96,8 @@ bool is_power(std::string_view reason) {
   return known != nullptr && known->power;
 }
 
+bool is_clock_setting(std::string_view reason) { return reason == "applications_setting"; }
+
 std::string throttle_text(const Throttle& throttle) {
   std::vector<std::string> parts;
   for (const std::string& name : in_order(throttle)) parts.push_back(name + " " + percent(throttle.at(name)));

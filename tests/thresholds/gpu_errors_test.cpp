@@ -57,6 +57,14 @@ TEST(GpuErrors, CountInARowThatFailedOrWasWaived) {
   }
 }
 
+TEST(GpuErrors, ThatWereCorrectedFailAsAStorm) {
+  EXPECT_FALSE(judged({{}, counted({{"ecc_corrected", 999}})}).at(0).counts());
+  const auto storm = judged({{}, counted({{"ecc_corrected", 1000}})});
+  ASSERT_EQ(storm.size(), 1u);
+  EXPECT_TRUE(storm[0].counts());
+  EXPECT_EQ(storm[0].detail, "while it was measured: ECC corrected (1000 times, first in gemm/row:1)");
+}
+
 TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
   const auto findings = judged({{}, counted({{"ecc_uncorrected", 2}, {"xid_79", 1}, {"nvlink_3_crc", 5000}})});
   ASSERT_EQ(findings.size(), 2u);

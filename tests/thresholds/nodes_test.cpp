@@ -242,5 +242,25 @@ TEST(Nodes, AreResetForALowClockAndIsolatedForHeat) {
   EXPECT_EQ(name(list.nodes[0].state), "bad");
 }
 
+TEST(Nodes, OfOneHostGetASettingAndAreNotIsolatedIfAllClocksAreSet) {
+  const std::string key = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+  ResultsBuilder builder(4, 1);
+  builder.add(key, "tflops", 500, {500, 501, 502, 500}).by_rank("throttled", {1, 1, 1, 1});
+  for (int rank = 0; rank < 4; ++rank) builder.throttle(rank, {{"applications_setting", 1.0}});
+  builder.repeated();
+  const auto verdict = judge({builder.results()},
+                             profile("  - {benchmark: \"" + key +
+                                     "\", metric: tflops, every: rank, reference: 750, margin: 0.1, source: s}\n"),
+                             {});
+  ASSERT_EQ(verdict.culprits.size(), 1u);
+  EXPECT_EQ(verdict.culprits[0].causes, std::vector{Cause::configuration});
+  EXPECT_EQ(verdict.culprits[0].next, "ssh node0 nvidia-smi -rgc");
+  const auto list = decide_nodes(verdict);
+  ASSERT_EQ(list.nodes.size(), 1u);
+  EXPECT_EQ(list.nodes[0].state, NodeState::bad);
+  EXPECT_EQ(list.nodes[0].action, Action::reset);
+  EXPECT_EQ(list.nodes[0].next, "ssh node0 nvidia-smi -rgc");
+}
+
 }  // namespace
 }  // namespace shakedown::nodes_test

@@ -21,6 +21,10 @@ namespace {
 // takes 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
 constexpr double turns_percent = 20;
 
+// NCCL user guide, troubleshooting: PCI access control; docs/troubleshooting.md has the commands.
+constexpr const char* copies_alike =
+    "; copies between all GPUs are slow alike: ACS on PCIe switches, the IOMMU, or confidential computing";
+
 // A rank is late if it arrives 50 us and eight MADs after the others.
 constexpr double late_us = 50, late_mads = 8;
 constexpr std::size_t enough_barriers = 3;
@@ -201,11 +205,22 @@ Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagn
                                         " slow as well, as it must be"}};
   }
   d.place_count = run.size();
-  d.detail = "the limits of " + joined(families, ", ", " and ") +
-             " are missed by ranks that are like the others of all " + std::to_string(run.size()) +
-             ": what they share, not one of them" + settings(*run.context());
+  const bool is_clock_set = run.table().telemetry.most_limited_by_setting(run.size());
+  d.detail =
+      "the limits of " + joined(families, ", ", " and ") + " are missed by ranks that are like the others of all " +
+      std::to_string(run.size()) + ": " +
+      (is_clock_set ? "a setting limits their clock (nvidia-smi -lgc or -ac)" : "what they share, not one of them") +
+      settings(*run.context());
   if (run.size() > 0) d.telemetry = run.table().telemetry.text(0);
   d.next = measure_command(families.front(), run.context()->world_size);
+  if (is_clock_set) {
+    d.causes = {Cause::configuration};
+    d.next = run.on_host(0, "nvidia-smi -rgc");
+  } else if (run.alike().contains("p2p")) {
+    d.causes = {Cause::configuration};
+    d.detail += copies_alike;
+    d.next = run.on_host(0, "lspci -vvv | grep ACSCtl");
+  }
   add_evidence(d, std::move(evidence));
   return {.suspect = std::move(d)};
 }

@@ -82,12 +82,14 @@ void RankTelemetry::read(const Benchmark& benchmark) {
     for (std::size_t rank = 0; gemm && rank < ranks; ++rank) ++gpus_[rank].gemm_rows;
     for (const auto& [reason, parts] : row->throttle) {
       const bool protects = protects_gpu(reason), heat = is_heat(reason), cap = gemm && reason == power_cap;
+      const bool is_set = gemm && is_clock_setting(reason);
       for (std::size_t rank = 0; rank < std::min(parts.size(), ranks); ++rank) {
         if (!parts[rank] || !(*parts[rank] > 0)) continue;
         Gpu& gpu = gpus_[rank];
         gpu.held_back = gpu.held_back || protects;
         gpu.hot = gpu.hot || heat;
         gpu.capped += cap && *parts[rank] >= capped_part ? 1 : 0;
+        gpu.set_rows += is_set && *parts[rank] >= capped_part ? 1 : 0;
       }
     }
   }
@@ -113,6 +115,15 @@ std::optional<double> RankTelemetry::typical(const std::string& name) const {
 std::optional<double> RankTelemetry::clock_shortfall(int rank) const {
   const auto mine = value(rank, "sm_mhz"), all = typical("sm_mhz");
   return mine && all && *all > 0 ? std::optional(1 - *mine / *all) : std::nullopt;
+}
+
+bool RankTelemetry::most_limited_by_setting(std::size_t ranks) const {
+  std::size_t limited = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const Gpu& known = gpu(static_cast<int>(rank));
+    limited += 2 * known.set_rows > known.gemm_rows ? 1 : 0;
+  }
+  return 2 * limited > ranks;
 }
 
 bool RankTelemetry::most_held_back(std::size_t ranks) const {

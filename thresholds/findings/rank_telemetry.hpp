@@ -34,6 +34,8 @@ class RankTelemetry {
   bool power_limited(int rank) const;
   /// The same in one benchmark: a sustained load reaches the limit, bursts need not.
   bool power_limited_in(const Benchmark&, int rank) const;
+  /// True if a setting limited the clock of more than half of these ranks in most rows of GEMM.
+  bool most_limited_by_setting(std::size_t ranks) const;
   /// True if heat lowered the clock.
   bool hot(int rank) const { return gpu(rank).hot; }
 
@@ -46,7 +48,8 @@ class RankTelemetry {
  private:
   struct Gpu {
     bool held_back = false, hot = false;
-    std::size_t gemm_rows = 0, capped = 0;  // rows of GEMM, and those in which it reached its power limit
+    // Rows of GEMM, and those in which it reached its power limit or the clock that somebody set.
+    std::size_t gemm_rows = 0, capped = 0, set_rows = 0;
   };
   struct Sensor {
     std::vector<std::optional<double>> by_rank;

@@ -167,6 +167,12 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
+    for (const Results& file : measured.files) {
+      const bool is_allreduce = !file.rows.empty() && file.rows.front().key.family() == "allreduce";
+      if (!is_allreduce) continue;
+      if (auto note = note_on_nvls(file, *selection.profile)) verdict.notes.push_back(std::move(*note));
+      break;
+    }
   }
   if (!selection.reason.empty()) {
     Finding finding;

@@ -102,6 +102,14 @@ class Decider {
   void blame(const Diagnosis& d) {
     const Action action = action_of(d);
     if (d.fails && d.places.empty()) {
+      // All GPUs of the only host miss limits of their own: a setting of the host. Collectives have settings of the
+      // user.
+      what_they_share_is_to_blame_ = true;
+      const bool is_of_gpus = std::any_of(d.evidence.begin(), d.evidence.end(), [](const Evidence& evidence) {
+        return !is_collective(evidence.key.family()) && !is_training(evidence.key.family());
+      });
+      if (verdict_.nodes.size() == 1 && is_of_gpus)
+        accuse(verdict_.nodes.front().host, Action::reset, text(summary_of(d)), d.next);
       list_.undecided_because.push_back(text(summary_of(d)));
       return;
     }
@@ -123,7 +131,8 @@ class Decider {
   void blame(const Finding& f) {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";
-    if (performance && a_node_is_to_blame_) return;  // a victim of what is named, or named itself
+    // A victim of what is named, or named itself.
+    if (performance && (a_node_is_to_blame_ || what_they_share_is_to_blame_)) return;
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
                            !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
@@ -148,7 +157,7 @@ class Decider {
   const Verdict& verdict_;
   NodeList list_;
   std::map<std::string, std::size_t> index_;
-  bool a_node_is_to_blame_ = false, the_network_is_to_blame_ = false;
+  bool a_node_is_to_blame_ = false, the_network_is_to_blame_ = false, what_they_share_is_to_blame_ = false;
 };
 
 }  // namespace

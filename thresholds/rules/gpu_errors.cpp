@@ -18,6 +18,11 @@ struct Counted {
   std::string first;
 };
 
+// Corrected errors fail from this number on: a row of memory that is hit a few times is replaced by a spare one (NVIDIA
+// GPU memory error management), so thousands mean that nothing replaces it. A public report has thousands in a second
+// (NVIDIA/NVSentinel issue 1748).
+constexpr std::uint64_t corrected_storm = 1000;
+
 // Seconds for which the operations of a family were timed on a watched GPU, and of these, seconds with a lower clock.
 struct Watched {
   double seconds = 0, slowed = 0;
@@ -111,10 +116,10 @@ Finding finding_of(const Record& record, Code code, bool fails) {
 std::optional<Finding> judge_errors(const Record& record, bool fails) {
   std::vector<std::string> said, advice;
   for (const auto& [error, counted] : record.errors) {
-    if (is_fault(error) != fails) continue;
+    const bool is_storm = error == "ecc_corrected" && counted.count >= corrected_storm;
+    if ((is_fault(error) || is_storm) != fails) continue;
     said.push_back(words_of_error(error) + " (" +
-                   (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
-                   ")");
+                   (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first + ")");
     if (const std::string words = advice_on(error); !words.empty()) {
       advice.push_back(words_of_error(error) + ": " + words);
     }

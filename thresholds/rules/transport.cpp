@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -133,6 +134,30 @@ std::optional<Finding> judge_network(const Measured& measured) {
     return finding;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> note_on_nvls(const Results& file, const Profile& profile) {
+  const Context& context = file.context;
+  if (context.nccl.nvls != "off") return std::nullopt;
+  std::map<Key, std::pair<double, double>> references;  // without and with NVLS, by benchmark
+  for (const Rule& rule : profile.rules) {
+    const bool applies = rule.metric == "busbw_gb_per_s" && rule.benchmark.family() == "allreduce" &&
+                         rule.conditions.ranks.contains(context.world_size) &&
+                         rule.conditions.hosts.contains(context.hosts);
+    if (!applies || !rule.conditions.nvls || !rule.limits.reference) continue;
+    auto& [without, with] = references[rule.benchmark];
+    (*rule.conditions.nvls ? with : without) = *rule.limits.reference;
+  }
+  const Key* largest = nullptr;
+  for (const auto& [key, reference] : references) {
+    if (reference.first <= 0 || reference.second <= reference.first) continue;
+    if (largest == nullptr || key.number("bytes") > largest->number("bytes")) largest = &key;
+  }
+  if (largest == nullptr) return std::nullopt;
+  const auto [without, with] = references.at(*largest);
+  const auto setting = settings_of(context, {"NCCL_NVLS_ENABLE", "NCCL_ALGO"});
+  return fmt::format("NVLS is off{}: {} reaches {:g} instead of {:g} GB/s, by the references of {}",
+                     setting.empty() ? "" : " (" + setting + ")", largest->text(), without, with, profile.name);
 }
 
 }  // namespace shakedown

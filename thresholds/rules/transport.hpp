@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "thresholds/findings/finding.hpp"
@@ -18,5 +19,10 @@ std::optional<Finding> judge_transport(const std::vector<Results>&, const Profil
 /// Key machine/nccl_network: between hosts on which InfiniBand or RoCE ports are up, by pre-flight, NCCL must not go by
 /// sockets. Nothing where it does not, or where nobody looked.
 std::optional<Finding> judge_network(const Measured&);
+
+/// Returns a note if NCCL did not use the multicast of NVSwitches (NVLS), with the cost of that for the largest
+/// AllReduce: the references of the profile with and without it, for this number of ranks. nullopt if NVLS was on, or
+/// the profile does not have both.
+std::optional<std::string> note_on_nvls(const Results&, const Profile&);
 
 }  // namespace shakedown
