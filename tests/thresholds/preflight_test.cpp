@@ -384,6 +384,32 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
   EXPECT_EQ(judged(0, "ib_rate_gbit", 400).state, State::fail) << "none at all is fewer";
 }
 
+TEST(Preflight, FailsForLessThanTheSiteOrders) {
+  const auto judged = [](const std::string& order) {
+    const Folder folder;
+    const auto site = read_site(
+        folder.write("site.yaml", "schema: 2\nsite: here\ninclude: h200-sxm\norder: {" + order + ", source: o}\n"));
+    const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+    Machine machine;
+    const Measured measured{machine.results()};
+    return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+  };
+  for (const auto* held : {"gpus: 8", "gpu_memory_gb: 141", "driver: '580.95'", "host_memory_gb: 2000",
+                           "nic_firmware: '28.39'", "nvlinks: 18", "kernel: 6.8.0"}) {
+    EXPECT_EQ(judged(held).state, State::fit) << held;
+  }
+  for (const auto& [missed, metric] : {std::pair{"gpus: 16", "gpus_pci"},
+                                       {"gpu_memory_gb: 180", "memory_gb"},
+                                       {"driver: '590.1'", "driver"},
+                                       {"host_memory_gb: 4000", "memory_gb"},
+                                       {"nic_firmware: '28.40'", "ib_firmware"},
+                                       {"nvlinks: 20", "nvlinks_up"}}) {
+    const auto finding = only_complaint(judged(missed));
+    EXPECT_EQ(finding.metric, metric) << missed;
+    EXPECT_EQ(finding.source, "ordered: o");
+  }
+}
+
 TEST(Preflight, FailsForADeadInfinibandPortWhereTheSiteNamesTheNics) {
   Machine machine;
   machine.set(0, "host", "ib_ports_down", 1, "mlx5_4/1 is DOWN (Polling)");

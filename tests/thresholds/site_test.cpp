@@ -88,6 +88,10 @@ TEST(Site, IsRefusedWithPlaceAndReason) {
   };
   for (const auto& [text, why] :
        std::vector<Case>{{"fabrik: {}\n", "site.yaml:3:1: unknown key"},
+                         {"order: {gpus: 8}\n", "order without \"source\""},
+                         {"order: {source: s}\n", "order without an item"},
+                         {"order: {gpus: 0, source: s}\n", "gpus must be above 0"},
+                         {"order: {gpu: 8, source: s}\n", "unknown key \"gpu\""},
                          {"fabric: {nics: 8, source: s}\n", "fabric without \"nic_gbit\""},
                          {"fabric: {nics: 8, nic_gbit: 400}\n", "fabric without \"source\""},
                          {"fabric: {nics: 0, nic_gbit: 400, source: s}\n", "nics must be at least 1"},

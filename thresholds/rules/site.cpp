@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "base/host_list.hpp"
 #include "base/text.hpp"
+#include "thresholds/catalogue/preflight_facts.hpp"
 #include "thresholds/rules/fabric_rates.hpp"
 #include "thresholds/rules/strict_yaml.hpp"
 
@@ -50,6 +53,54 @@ SiteFabric read_fabric(const Yaml& yaml) {
   }
   fabric.source = required(members, "source", yaml, "fabric").text();
   return fabric;
+}
+
+/// What can be ordered, and the fact of pre-flight that shows it.
+enum class Ordered { least, version, text };
+struct Item {
+  const char *name, *part, *fact;
+  Ordered kind;
+};
+constexpr std::array items{
+    Item{"gpus", "host", "gpus_pci", Ordered::least},
+    Item{"gpu_memory_gb", "gpu", "memory_gb", Ordered::least},
+    Item{"power_limit_w", "gpu", "power_limit_w", Ordered::least},
+    Item{"vbios", "gpu", "vbios", Ordered::text},
+    Item{"nvlinks", "nvlink", "nvlinks_up", Ordered::least},
+    Item{"host_memory_gb", "host", "memory_gb", Ordered::least},
+    Item{"cores", "host", "cores", Ordered::least},
+    Item{"driver", "host", "driver", Ordered::version},
+    Item{"nic_firmware", "host", "ib_firmware", Ordered::text},
+    Item{"kernel", "host", "kernel", Ordered::text},
+};
+
+Rule rule_of_site(const char* part, const char* fact, const std::string& source, const std::string& at) {
+  Rule rule;
+  rule.benchmark = Key(std::string("preflight/of:") + part);
+  rule.metric = fact;
+  rule.every = is_of_host(rule.benchmark) ? Every::host : Every::rank;
+  rule.source = source;
+  rule.at = at;
+  return rule;
+}
+
+void read_order(const Yaml& yaml, Site& site) {
+  std::vector<std::string_view> known{"source"};
+  for (const Item& item : items) known.emplace_back(item.name);
+  const Members members = yaml.members(known);
+  const std::string source = "ordered: " + required(members, "source", yaml, "order").text();
+  for (const Item& item : items) {
+    const auto found = members.find(item.name);
+    if (found == members.end()) continue;
+    Rule rule = rule_of_site(item.part, item.fact, source, site.file.string());
+    switch (item.kind) {
+      case Ordered::least: rule.limits.min = above_zero(found->second, item.name); break;
+      case Ordered::version: rule.limits.at_least = found->second.text(); break;
+      case Ordered::text: rule.limits.equals_text = {found->second.text()}; break;
+    }
+    site.order.push_back(std::move(rule));
+  }
+  if (site.order.empty()) yaml.refuse("order without an item; add one, such as gpus: 8");
 }
 
 void read_storage(const Yaml& yaml, Site& site) {
@@ -109,25 +160,20 @@ std::map<std::string, std::string> read_places(const Members& members, const cha
 
 Members members_of(const Yaml& yaml) {
   return yaml.members(
-      {"schema", "site", "include", "roster", "fabric", "topology", "racks", "storage", "unjudged", "rules"});
+      {"schema", "site", "include", "roster", "order", "fabric", "topology", "racks", "storage", "unjudged", "rules"});
 }
 
-/// Each number that was ordered is a rule: NICs that all came up at half of their rate are of one rate, and a NIC that
-/// is missing on every host is missed by no comparison of hosts.
-std::vector<Rule> rules_of_order(const SiteFabric& fabric, const std::string& at) {
-  const auto ordered = [&](const char* metric, double least, const char* where) {
-    Rule rule;
-    rule.benchmark = Key("preflight/of:host");
-    rule.metric = metric;
-    rule.every = Every::host;
-    rule.limits.min = least;
+/// NICs that all came up at half of their rate are of one rate, and a NIC that is missing on every host is missed by no
+/// comparison of hosts.
+std::vector<Rule> rules_of_nics(const SiteFabric& fabric, const std::string& at) {
+  const auto least = [&](const char* fact, double limit, const char* where) {
+    Rule rule = rule_of_site("host", fact, "fabric: " + fabric.source, at);
+    rule.limits.min = limit;
     rule.where = where;
-    rule.source = "fabric: " + fabric.source;
-    rule.at = at;
     return rule;
   };
-  return {ordered("nics", fabric.nics, "rail_ports"), ordered("ib_rate_gbit", fabric.nic_gbit, "ib_ports"),
-          ordered("roce_rate_gbit", fabric.nic_gbit, "roce_ports")};
+  return {least("nics", fabric.nics, "rail_ports"), least("ib_rate_gbit", fabric.nic_gbit, "ib_ports"),
+          least("roce_rate_gbit", fabric.nic_gbit, "roce_ports")};
 }
 
 }  // namespace
@@ -144,6 +190,7 @@ Site read_site(const std::filesystem::path& file) {
   site.name = required(members, "site", yaml, "a site").text();
   if (members.contains("include")) site.include = members.at("include").text();
   if (members.contains("roster")) site.roster = read_hosts(members.at("roster"));
+  if (members.contains("order")) read_order(members.at("order"), site);
   if (members.contains("fabric")) site.fabric = read_fabric(members.at("fabric"));
   site.topology = read_places(members, "topology", "leaf", site.roster);
   site.racks = read_places(members, "racks", "rack", site.roster);
@@ -161,19 +208,16 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
       extended.peak["nics"] = site->fabric->nics;
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;
       for (Rule& shipped : extended.rules) shipped.severity = shipped.severity_with_fabric.value_or(shipped.severity);
-      for (Rule& ordered : rules_of_order(*site->fabric, site->file.string())) {
-        if (measured.benchmarks.contains(ordered.benchmark)) extended.rules.push_back(std::move(ordered));
-      }
+    }
+    std::vector<Rule> ordered = site->order;
+    if (site->fabric) std::ranges::copy(rules_of_nics(*site->fabric, site->file.string()), std::back_inserter(ordered));
+    for (Rule& rule : ordered) {
+      if (measured.benchmarks.contains(rule.benchmark)) extended.rules.push_back(std::move(rule));
     }
     for (const auto& [metric, floor] : site->storage) {
-      Rule rule;
-      rule.benchmark = Key("preflight/of:folder");
-      rule.metric = metric;
-      rule.every = Every::host;
+      Rule rule = rule_of_site("folder", metric.c_str(), site->storage_source, site->file.string());
       rule.limits.min = floor;
       rule.may_waive = true;  // no folder was named (--shared-folder)
-      rule.source = site->storage_source;
-      rule.at = site->file.string();
       extended.rules.push_back(std::move(rule));
     }
     const Yaml yaml = Yaml::load(site->file);

@@ -24,6 +24,7 @@ struct Site {
   std::map<std::string, std::string> racks;     // host -> rack
   std::map<std::string, double> storage;        // floors by metric, of the shared folder that pre-flight tries
   std::string storage_source;
+  std::vector<Rule> order;            // one rule for each number that was ordered
   std::vector<std::string> unjudged;  // families that are measured here and need no judgement
 };
 

@@ -111,7 +111,7 @@ std::map<std::string, Yaml> Yaml::members() const {
   return result;
 }
 
-std::map<std::string, Yaml> Yaml::members(std::initializer_list<std::string_view> known) const {
+std::map<std::string, Yaml> Yaml::members(const std::vector<std::string_view>& known) const {
   auto result = members();
   for (const auto& member : node_) {
     const std::string name = member.first.Scalar();

@@ -35,7 +35,7 @@ class Yaml {
   bool is_list() const { return node_.IsSequence(); }
 
   /// The members of a map. Errors: not a map, a key twice, a key that is not in `known`.
-  std::map<std::string, Yaml> members(std::initializer_list<std::string_view> known) const;
+  std::map<std::string, Yaml> members(const std::vector<std::string_view>& known) const;
   /// The members of a map with any keys.
   std::map<std::string, Yaml> members() const;
   std::vector<Yaml> items() const;
