@@ -185,7 +185,7 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return compare(call.arguments); }, 2},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
-      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|all] [--json]", "say what this host is made of", Verb::words,
+      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]", "say what this host is made of", Verb::words,
        [](const Call& call) { return inventory(call.words); }},
       {"discover", "", "say who this host is, in one line of JSON", Verb::words,
        [](const Call& call) { return discover(call.words); }},

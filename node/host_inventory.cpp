@@ -8,6 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "node/audit.hpp"
 #include "node/gpu_facts.hpp"
 #include "node/host_facts.hpp"
 #include "node/ports.hpp"
@@ -110,6 +111,10 @@ HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& e
   const auto ports = read_ports(root);
   add(host, network_facts(ports));
   host["gpudirect_rdma"] = gpudirect_rdma(root);
+
+  const auto settings = audit_settings(root, environment);
+  host["costly_settings"] = audit_fact(settings);
+  for (const auto& setting : settings) inventory.settings.push_back(setting_facts(setting));
 
   const auto gpus = nvidia_gpus(root / "sys");
   add(host, rail_facts(root, gpus ? *gpus : std::vector<std::string>{}, ports));

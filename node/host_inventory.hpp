@@ -18,11 +18,13 @@ struct HostInventory {
   std::vector<Facts> gpus;                // from NVML, with their processes and NVLinks
   std::vector<std::vector<Facts>> links;  // per GPU
   std::vector<Facts> ports;               // InfiniBand and RoCE
+  std::vector<Facts> settings;            // that cost something (node/audit.hpp)
   Topology topology;
 };
 template <class Archive>
 void members(Archive& archive, HostInventory& host) {
-  archive("host", host.host)("gpus", host.gpus)("links", host.links)("ports", host.ports)("topology", host.topology);
+  archive("host", host.host)("gpus", host.gpus)("links", host.links)("ports", host.ports)("settings", host.settings)(
+      "topology", host.topology);
 }
 
 /// Returns the root folder of all facts: SHAKEDOWN_ROOT (used by tests with a simulated machine; results record it),

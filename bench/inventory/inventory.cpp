@@ -17,10 +17,11 @@ namespace {
 constexpr double limit = 120;  // seconds
 
 const char* const help =
-    "usage: [mpirun -np N] inventory [summary|gpu|nvlink|ib|cpu|software|all] [--json]\n"
+    "usage: [mpirun -np N] inventory [summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]\n"
     "\n"
     "Says what machine this is, without changing or measuring anything; under mpirun of every host, one rank each is\n"
-    "enough. What cannot be read is '?', in JSON null.\n"
+    "enough. What cannot be read is '?', in JSON null. settings: those that cost speed, with the command and a "
+    "source.\n"
     "\n"
     "exit code: 0, 2 usage, 3 could not run (under a launcher: 0 or not 0)\n";
 

@@ -1,0 +1,246 @@
+#include "node/audit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "base/timed_call.hpp"
+
+namespace shakedown {
+namespace {
+
+using Path = std::filesystem::path;
+using Found = std::optional<std::string>;
+
+/// Reads one setting: the value that costs something; nullopt if it does not, or cannot be read.
+using Read = Found (*)(const Path& root, const Environment&);
+
+struct Audit {
+  std::string_view name;
+  Read read;
+  std::string_view cost, command, source;
+};
+
+bool has_gpus(const Path& root) { return !nvidia_gpus(root / "sys").value_or(std::vector<std::string>{}).empty(); }
+
+Found if_line(const Path& file, std::string_view bad, const std::string& what) {
+  return line_of(file) == bad ? Found(what + " is " + std::string(bad)) : std::nullopt;
+}
+
+/// Returns the chosen word of "default performance [powersave]" if it is this one.
+Found if_chosen(const Path& file, const std::string& bad, const std::string& what) {
+  return line_of(file).value_or("").find("[" + bad + "]") != std::string::npos ? Found(what + " is " + bad)
+                                                                               : std::nullopt;
+}
+
+std::string config_space(const Path& device) {
+  const TimedCall call("read", device / "config");
+  std::ifstream file(device / "config", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::uint32_t word_at(const std::string& config, std::size_t at, int bytes) {
+  std::uint32_t word = 0;
+  for (int i = bytes; i-- > 0;) word = word << 8 | static_cast<unsigned char>(config[at + static_cast<std::size_t>(i)]);
+  return word;
+}
+
+/// True if Access Control Services redirect requests between devices to the root complex: bits 2 to 4 of the control
+/// register of the extended capability 0x0D (PCI Express base specification, 7.7.11). Only root can read it.
+bool redirects_peers(const std::string& config) {
+  constexpr std::uint32_t acs = 0x0d, redirect = 0x1c;
+  std::set<std::size_t> seen;
+  for (std::size_t at = 0x100; at >= 0x100 && at + 8 <= config.size() && seen.insert(at).second;) {
+    const auto header = word_at(config, at, 4);
+    if ((header & 0xffff) == acs) return (word_at(config, at + 6, 2) & redirect) != 0;
+    at = header >> 20;
+  }
+  return false;
+}
+
+Found acs(const Path& root, const Environment&) {
+  const auto devices = root / "sys/bus/pci/devices";
+  std::vector<std::string> bridges;
+  for (const auto& address : names_in(devices).value_or(std::vector<std::string>{})) {
+    const bool is_bridge = line_of(devices / address / "class").value_or("").starts_with("0x0604");
+    if (is_bridge && redirects_peers(config_space(devices / address))) bridges.push_back(address);
+  }
+  if (bridges.empty() || !has_gpus(root)) return std::nullopt;
+  return plural(bridges.size(), "PCIe bridge") + " with ACS redirection, first " + bridges.front();
+}
+
+Found iommu(const Path& root, const Environment&) {
+  const auto units = names_in(root / "sys/class/iommu").value_or(std::vector<std::string>{});
+  const auto command = line_of(root / "proc/cmdline").value_or("");
+  const bool passes =
+      command.find("iommu=pt") != std::string::npos || command.find("iommu.passthrough=1") != std::string::npos;
+  if (units.empty() || passes || command.empty()) return std::nullopt;
+  return "an IOMMU is on without iommu=pt";
+}
+
+Found gdrcopy(const Path& root, const Environment&) {
+  if (!has_gpus(root) || is_visible(root / "sys/module/gdrdrv")) return std::nullopt;
+  return "the module gdrdrv is not loaded";
+}
+
+Found nouveau(const Path& root, const Environment&) {
+  return is_visible(root / "sys/module/nouveau") ? Found("the module nouveau is loaded") : std::nullopt;
+}
+
+Found governor(const Path& root, const Environment&) {
+  const auto found = line_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  return found && *found != "performance" ? Found("the governor is " + *found) : std::nullopt;
+}
+
+Found uverbs(const Path& root, const Environment&) {
+  const auto devices = names_in(root / "sys/class/infiniband").value_or(std::vector<std::string>{});
+  const auto nodes = names_in(root / "dev/infiniband").value_or(std::vector<std::string>{});
+  const bool can_open =
+      std::any_of(nodes.begin(), nodes.end(), [](const std::string& name) { return name.starts_with("uverbs"); });
+  if (devices.empty() || can_open || !is_visible(root / "dev")) return std::nullopt;
+  return "there are NICs and no /dev/infiniband/uverbs*";
+}
+
+Found hung_driver(const Path& root, const Environment&) {
+  const auto version = line_of(root / "sys/module/nvidia/version");
+  return version == "570.133.20" ? Found("driver 570.133.20") : std::nullopt;
+}
+
+Found aspm(const Path& root, const Environment&) {
+  const auto file = root / "sys/module/pcie_aspm/parameters/policy";
+  auto found = if_chosen(file, "powersave", "the ASPM policy");
+  return found ? found : if_chosen(file, "powersupersave", "the ASPM policy");
+}
+
+Found open_files(const Path& root, const Environment&) {
+  for (const auto& line : lines_of(root / "proc/self/limits").value_or(std::vector<std::string>{})) {
+    if (!line.starts_with("Max open files")) continue;
+    const double limit = std::atof(line.substr(14).c_str());
+    constexpr double enough = 4096;  // NCCL: some sockets for each peer and channel
+    if (limit > 0 && limit < enough) return "the limit of open files is " + std::to_string(static_cast<long>(limit));
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view nccl_variables = "NVIDIA, NCCL user guide, environment variables";
+
+/// A variable of NCCL or CUDA that is set to a value which costs speed.
+struct CostlyVariable {
+  const char* name;
+  std::string_view value;  // empty: any
+  std::string_view cost;
+};
+constexpr std::array costly_variables{
+    CostlyVariable{"NCCL_P2P_DISABLE", "1", "GPUs of a host exchange data through host memory"},
+    CostlyVariable{"NCCL_P2P_LEVEL", "LOC", "GPUs of a host exchange data through host memory"},
+    CostlyVariable{"NCCL_SHM_DISABLE", "1", "ranks of a host without P2P use the network"},
+    CostlyVariable{"NCCL_IB_DISABLE", "1", "hosts exchange data over sockets"},
+    CostlyVariable{"NCCL_NVLS_ENABLE", "0", "NVSwitches do not add: AllReduce of 8 GPUs is up to a quarter slower"},
+    CostlyVariable{"NCCL_NET_GDR_LEVEL", "LOC", "NICs copy through host memory"},
+    CostlyVariable{"NCCL_NET", "Socket", "hosts exchange data over sockets"},
+    CostlyVariable{"NCCL_ALGO", "", "NCCL does not choose the fastest algorithm for each size"},
+    CostlyVariable{"NCCL_PROTO", "", "NCCL does not choose the fastest protocol for each size"},
+    CostlyVariable{"NCCL_MAX_NCHANNELS", "", "NCCL may use fewer links than there are"},
+    CostlyVariable{"NCCL_BUFFSIZE", "", "NCCL does not choose the size of its buffers"},
+    CostlyVariable{"NCCL_CROSS_NIC", "0", "rings stay on one rail even if the switches join them"},
+    CostlyVariable{"NCCL_IB_PCI_RELAXED_ORDERING", "0", "NICs write to memory in order, which costs rate"},
+    CostlyVariable{"NCCL_DEBUG", "TRACE", "NCCL writes a line for each operation"},
+    CostlyVariable{"CUDA_LAUNCH_BLOCKING", "1", "each launch waits for its kernel"},
+    CostlyVariable{"CUDA_DEVICE_MAX_CONNECTIONS", "1", "kernels of different streams queue behind each other"},
+};
+
+// The order is that of the effect.
+const std::array<Audit, 14>& audits() {
+  static const std::array<Audit, 14> table{{
+      {"acs", acs, "copies between GPUs and NICs pass the processor", "lspci -vvv | grep ACSCtl",
+       "NVIDIA, NCCL user guide, troubleshooting: PCI access control"},
+      {"iommu", iommu, "copies between GPUs and NICs are translated, or pass the processor", "cat /proc/cmdline",
+       "NVIDIA, NCCL user guide, troubleshooting; Linux, kernel-parameters: iommu=pt"},
+      {"uverbs", uverbs, "NCCL finds no InfiniBand or RoCE and uses sockets", "ls /dev/infiniband",
+       "rdma-core: a container needs the device files of its NICs"},
+      {"driver_fault", hung_driver, "it hangs on B200 after 66 days", "cat /proc/driver/nvidia/version",
+       "NVIDIA/open-gpu-kernel-modules issue 971"},
+      {"nouveau", nouveau, "two drivers for one GPU: NVIDIA's may not load", "lsmod | grep nouveau",
+       "NVIDIA driver installation guide: disable nouveau"},
+      {"gdrcopy", gdrcopy, "small messages between hosts take some us more", "modprobe gdrdrv",
+       "NVIDIA/gdrcopy; UCX and NCCL plugins use it for small messages"},
+      {"numa_balancing",
+       [](const Path& root, const Environment&) {
+         return if_line(root / "proc/sys/kernel/numa_balancing", "1", "kernel.numa_balancing");
+       },
+       "the kernel unmaps and moves pages of running jobs", "sysctl -w kernel.numa_balancing=0",
+       "Linux, admin-guide/sysctl/kernel: numa_balancing"},
+      {"zone_reclaim",
+       [](const Path& root, const Environment&) {
+         return if_line(root / "proc/sys/vm/zone_reclaim_mode", "1", "vm.zone_reclaim_mode");
+       },
+       "a full NUMA node drops file caches instead of using another node", "sysctl -w vm.zone_reclaim_mode=0",
+       "Linux, admin-guide/sysctl/vm: zone_reclaim_mode"},
+      {"governor", governor, "cores that sleep start messages and kernels late",
+       "cpupower frequency-set -g performance", "cpupower-frequency-set(1)"},
+      {"nmi_watchdog",
+       [](const Path& root, const Environment&) {
+         return if_line(root / "proc/sys/kernel/nmi_watchdog", "1", "kernel.nmi_watchdog");
+       },
+       "it interrupts each core and takes a performance counter", "sysctl -w kernel.nmi_watchdog=0",
+       "Linux, admin-guide/lockup-watchdogs"},
+      {"aspm", aspm, "PCIe links sleep between transfers", "cat /sys/module/pcie_aspm/parameters/policy",
+       "Linux, kernel-parameters: pcie_aspm.policy=performance"},
+      {"huge_pages",
+       [](const Path& root, const Environment&) {
+         return if_chosen(root / "sys/kernel/mm/transparent_hugepage/enabled", "never", "transparent_hugepage");
+       },
+       "large host buffers need 512 times as many page table entries",
+       "cat /sys/kernel/mm/transparent_hugepage/enabled", "Linux, admin-guide/mm/transhuge"},
+      {"open_files", open_files, "large jobs run out of sockets", "ulimit -n", "limits.conf(5): nofile"},
+      {"panic_on_hang",
+       [](const Path& root, const Environment&) {
+         return if_line(root / "proc/sys/kernel/hung_task_panic", "1", "kernel.hung_task_panic");
+       },
+       "a slow file server restarts the host", "sysctl -w kernel.hung_task_panic=0",
+       "Linux, admin-guide/sysctl/kernel: hung_task_panic"},
+  }};
+  return table;
+}
+
+}  // namespace
+
+std::vector<CostlySetting> audit_settings(const Path& root, const Environment& environment) {
+  std::vector<CostlySetting> found;
+  for (const Audit& audit : audits()) {
+    if (auto value = audit.read(root, environment)) {
+      found.push_back({audit.name, std::move(*value), audit.cost, audit.command, audit.source});
+    }
+  }
+  for (const CostlyVariable& variable : costly_variables) {
+    const auto value = nccl_setting(environment, variable.name, root);
+    if (!value || (!variable.value.empty() && *value != variable.value)) continue;
+    found.push_back({variable.name, std::string(variable.name) + "=" + one_line(*value), variable.cost,
+                     "unset the variable, or remove it from /etc/nccl.conf", nccl_variables});
+  }
+  return found;
+}
+
+Facts setting_facts(const CostlySetting& setting) {
+  const auto text = [](std::string_view words) { return text_fact(std::string(words)); };
+  return {{"setting", text(setting.name)},
+          {"found", text(setting.found)},
+          {"cost", text(setting.cost)},
+          {"command", text(setting.command)},
+          {"source", text(setting.source)}};
+}
+
+Fact audit_fact(const std::vector<CostlySetting>& settings) {
+  std::vector<std::string> names;
+  for (const CostlySetting& setting : settings) names.emplace_back(setting.name);
+  return number_fact(static_cast<double>(settings.size()), joined(names));
+}
+
+}  // namespace shakedown

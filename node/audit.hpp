@@ -1,0 +1,32 @@
+// Settings of a host that cost speed or hide faults. They are advice: none of them fails a run.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "node/fact.hpp"
+#include "node/inventory.hpp"
+
+namespace shakedown {
+
+struct CostlySetting {
+  std::string_view name;     // "numa_balancing"
+  std::string found;         // "kernel.numa_balancing is 1"
+  std::string_view cost;     // "the kernel moves pages of running jobs"
+  std::string_view command;  // what shows or changes it
+  std::string_view source;
+};
+
+/// Returns the settings that cost something on this host, in the order of the table in audit.cpp. A setting that cannot
+/// be read is left out.
+std::vector<CostlySetting> audit_settings(const std::filesystem::path& root, const Environment&);
+
+/// Returns the members as facts, for display or for programs.
+Facts setting_facts(const CostlySetting&);
+
+/// Returns costly_settings, a fact of a host: their number and names.
+Fact audit_fact(const std::vector<CostlySetting>&);
+
+}  // namespace shakedown
