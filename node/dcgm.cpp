@@ -96,8 +96,10 @@ class Reader {
     }
     read_machine(json);
     if (!report_.trouble.empty()) return report_;
-    if (ran_ == 0) return without("it ran no test");
-    if (level_ > 1 && report_.tested.empty() && report_.results.empty()) return without("it tested no GPU");
+    // dcgmi prints some reasons before the report.
+    const auto before = text.find_first_not_of(" \n") < begin ? ": " + said(text.substr(0, begin)) : "";
+    if (ran_ == 0) return without("it ran no test" + before);
+    if (level_ > 1 && report_.tested.empty() && report_.results.empty()) return without("it tested no GPU" + before);
     return report_;
   }
 

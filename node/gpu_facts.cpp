@@ -63,6 +63,21 @@ Fact throttle_fact(const NvmlGpu& gpu) {
   return number_fact(static_cast<double>(names.size()), joined(names));
 }
 
+/// Returns the action that the driver asks for, in the words of nvmlDeviceGpuRecoveryAction_t.
+Fact recovery_fact(const NvmlGpu& gpu) {
+  const auto action = gpu.recovery_action();
+  if (!action) return number_fact(std::nullopt, action.why());
+  constexpr std::array words{"",
+                             "reset the GPU",
+                             "restart the host",
+                             "drain peer traffic",
+                             "drain peer traffic and reset the GPU",
+                             "recover the IMEX domain",
+                             "reset the PCIe bus of the GPU",
+                             "restart the system"};
+  return number_fact(*action, *action < words.size() ? words[*action] : "an action that this version does not know");
+}
+
 /// Returns the sum, with "XID 79, 3 x XID 48".
 Fact counted(const std::map<int, int>& times_by_code, const std::string& file) {
   double sum = 0;
@@ -142,6 +157,7 @@ Facts gpu_facts(const NvmlGpu& gpu, const std::optional<std::vector<Xid>>& xids,
   facts["persistence"] = fact_of(gpu.persistence());
   facts["compute_mode"] = fact_of(gpu.compute_mode());
   add_memory_errors(gpu, facts);
+  facts["recovery_action"] = recovery_fact(gpu);
   add_xids(pci ? std::optional(*pci) : std::nullopt, xids, facts);
   facts["pcie_gen"] = fact_of(gpu.pcie_generation());
   facts["pcie_gen_max"] = fact_of(gpu.pcie_generation_max());

@@ -309,6 +309,10 @@ Answer<unsigned> NvmlGpu::pcie_width_max() const {
 }
 Answer<unsigned> NvmlGpu::pcie_replays() const { return library_->get<unsigned>(abi::pcie_replays, handle(device_)); }
 
+Answer<unsigned> NvmlGpu::recovery_action() const {
+  return library_->field<unsigned>(handle(device_), abi::field_recovery_action);
+}
+
 /// Returns the fields of all links, link by link, with one call.
 std::vector<Answer<std::uint64_t>> NvmlGpu::fields_of_links(unsigned links, std::span<const unsigned> fields) const {
   std::vector<abi::FieldValue> values(links * fields.size());

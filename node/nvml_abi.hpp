@@ -75,7 +75,7 @@ inline constexpr unsigned links_at_most = 18;
 // Fields of nvmlDeviceGetFieldValues; those of NVLink use the link number as their scope.
 inline constexpr unsigned field_memory_temperature = 82, field_nvlink_count = 91, field_nvlink_replay = 161,
                           field_nvlink_recovery = 162, field_nvlink_crc = 163, field_nvlink_speed = 164,
-                          field_power_instant = 186;
+                          field_power_instant = 186, field_recovery_action = 230;
 
 /// A function of the library: its name and its type.
 template <class Signature>

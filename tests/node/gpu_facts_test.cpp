@@ -108,6 +108,14 @@ TEST(GpuFacts, NameProcessesThatUseTheGpu) {
   EXPECT_EQ(facts.at("processes").text, "pid 4194999 with 2.0 GB");
 }
 
+TEST(GpuFacts, HaveTheActionThatTheDriverAsksFor) {
+  EXPECT_EQ(facts_of_first("gpus 1\n0 field:230 0\n").at("recovery_action").number, 0);
+  const auto reset = facts_of_first("gpus 1\n0 field:230 1\n").at("recovery_action");
+  EXPECT_EQ(reset.number, 1);
+  EXPECT_EQ(reset.text, "reset the GPU");
+  EXPECT_FALSE(facts_of_first("gpus 1\n").at("recovery_action").number) << "older drivers have no such field";
+}
+
 TEST(GpuFacts, GiveXidsToTheirGpu) {
   const FakeGpus gpus("gpus 2\n");
   const Nvml nvml(FakeGpus::library());

@@ -92,6 +92,9 @@ static_assert(fabric_info_version == nvmlGpuFabricInfo_v2 && same(fabric, nvmlDe
 #endif
 #ifdef NVML_FI_DEV_POWER_INSTANT
 static_assert(field_power_instant == NVML_FI_DEV_POWER_INSTANT);
+#ifdef NVML_FI_DEV_GET_GPU_RECOVERY_ACTION  // since CUDA 12.8
+static_assert(field_recovery_action == NVML_FI_DEV_GET_GPU_RECOVERY_ACTION);
+#endif
 #endif
 
 }  // namespace

@@ -77,6 +77,7 @@ const std::array<Part, 11>& parts() {
         "remap_pending",
         "remap_failed",
         "pages_retired",
+        "recovery_action",
         "xids",
         "xids_of_programs",
         "xids_condemning",
