@@ -423,6 +423,71 @@ TEST(Peers, HintAtAFactThatOnlyOneHostHas) {
       << verdict.culprits[0].detail;
 }
 
+/// 32 GPUs on 4 hosts, of which these have memory of another make. No fact tells them apart.
+ResultsBuilder two_makes(const std::vector<std::size_t>& slower, double rate = 0.98,
+                         std::optional<std::size_t> slow = {}) {
+  ResultsBuilder builder(32, 4);
+  for (int i = 0; i < 3; ++i) {
+    Values rates = values(32, 4000);
+    for (const std::size_t rank : slower) rates[rank] = *rates[rank] * rate;
+    if (slow) rates[*slow] = *rates[*slow] * 0.95;
+    builder.add(copy_of(i), "hbm_gb_per_s", **std::ranges::min_element(rates), rates);
+  }
+  return builder;
+}
+
+const std::vector<std::size_t> on_three_hosts = {1, 3, 4, 6, 9, 12, 13, 17, 18, 22, 23};
+
+TEST(Peers, TakeTwoGroupsThatNoFactDividesForOneDifferenceOfTheFleet) {
+  const Verdict verdict = judged(two_makes(on_three_hosts));
+  EXPECT_TRUE(verdict.culprits.empty());
+  const auto found = outliers(verdict);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_EQ(found[0].code, Code::population);
+  EXPECT_EQ(found[0].metric, "hbm_gb_per_s_by_group");
+  EXPECT_NE(found[0].detail.find("11 GPUs are 2.0 % slower than the 21 others"), std::string::npos) << found[0].detail;
+  for (const std::size_t slow : {2u, 4u}) {
+    const Verdict faulty = judged(two_makes(on_three_hosts, 0.98, slow));
+    ASSERT_EQ(faulty.culprits.size(), 1u) << "a slow GPU of either group";
+    EXPECT_TRUE(faulty.culprits[0].fails);
+    ASSERT_EQ(faulty.culprits[0].places.size(), 1u);
+    EXPECT_EQ(faulty.culprits[0].places[0].rank, static_cast<int>(slow));
+  }
+}
+
+TEST(Peers, SuspectAGroupThatIsNoPopulation) {
+  const auto suspects = [](const Verdict& verdict) {
+    std::size_t count = 0;
+    for (const Diagnosis& d : verdict.culprits) count += d.fails ? d.place_count : 0;
+    return count;
+  };
+  EXPECT_EQ(suspects(judged(two_makes({1, 9, 17}))), 3u) << "three GPUs";
+  EXPECT_EQ(suspects(judged(two_makes({1, 3, 5, 7}))), 4u) << "on one host";
+  EXPECT_EQ(suspects(judged(two_makes({1, 3, 9, 11}))), 0u);
+  EXPECT_EQ(suspects(judged(two_makes(on_three_hosts, 0.97))), 11u) << "no healthy makes differ by as much";
+}
+
+TEST(Peers, FailAGroupThatMissesALimitByItsRule) {
+  const auto judged_with = [](int min) {
+    std::string rules;
+    for (int i = 0; i < 3; ++i) {
+      rules += fmt::format("  - {{benchmark: \"{}\", metric: hbm_gb_per_s, every: rank, min: {}, source: s}}\n",
+                           copy_of(i), min);
+    }
+    return judge({two_makes(on_three_hosts).results()}, profile(rules), {});
+  };
+  EXPECT_EQ(judged_with(3900).state, State::pass);
+  const Verdict verdict = judged_with(3950);
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_EQ(std::ranges::count_if(verdict.findings,
+                                  [](const Finding& f) {
+                                    return f.judgement == Judgement::rule && f.status == Status::fail &&
+                                           f.severity == Severity::fail;
+                                  }),
+            3);
+}
+
 TEST(Peers, LeaveTheVerdictOpenForASingleValueThatNothingConfirms) {
   const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
   for (const int ranks : {8, 256}) {

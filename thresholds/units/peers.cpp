@@ -153,11 +153,6 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 
 class Collector {
  public:
-  /// GPUs that differ in the fact of a population are of different kinds in its family.
-  Collector(const DividingFacts& facts, std::vector<Population> populations) : facts_(facts) {
-    table_.populations = std::move(populations);
-  }
-
   UnitTable collect(const Benchmarks& benchmarks, const FamilySet& families) {
     for (const auto& [key, benchmark] : benchmarks) {
       if (!families.contains(key.family())) continue;
@@ -169,7 +164,6 @@ class Collector {
       }
     }
     table_.telemetry = RankTelemetry(benchmarks);
-    finish();
     return std::move(table_);
   }
 
@@ -191,7 +185,7 @@ class Collector {
       const auto from = sources.of(facts);
       if (from == facts.rank) continue;  // the value of both directions is at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
-      Comparison& comparison = comparison_of(key, metric, kind_of(facts, benchmark.key));
+      Comparison& comparison = comparison_of(key, metric, facts.device);
       if (comparison.values.empty()) {
         comparison.kind = *row.peers;
         comparison.example = benchmark.key;
@@ -200,15 +194,6 @@ class Collector {
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
       comparison.values.push_back({unit_at(facts.rank, from), *values[i], 0, repetitions});
     }
-  }
-
-  std::string kind_of(const RankFacts& rank, const Key& key) const {
-    std::string kind = rank.device;
-    for (const Population& population : table_.populations) {
-      if (population.class_name.family() != key.family()) continue;
-      kind += " with " + population.fact + " " + facts_.value(population.fact, rank.rank).value_or("unknown");
-    }
-    return kind;
   }
 
   static Key pooled_key(const Key& key, const Hosts& hosts) {
@@ -233,32 +218,55 @@ class Collector {
     return table_.comparisons[last_];
   }
 
-  void finish() {
-    std::erase_if(table_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
-    for (Comparison& comparison : table_.comparisons) {
-      measure_values(comparison);
-      measure_hosts(comparison, hosts_.of(*comparison.context));
-      table_.tests += comparison.values.size() + comparison.hosts.size();
-    }
-    if (table_.comparisons.empty()) {
-      table_.not_compared = table_.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
-                                                "repeats are left to the checks of its data"
-                                              : "no benchmark has values of two ranks of the same kind";
-      return;
-    }
-    fill_columns(table_);
-    const double z = bonferroni_z(table_.tests, alpha);
-    for (Comparison& c : table_.comparisons) {
-      c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
-    }
-  }
-
-  const DividingFacts& facts_;
   UnitTable table_;
   HostsByContext hosts_;
   std::map<std::tuple<Key, std::string, std::string>, std::size_t> index_;
   std::size_t last_ = 0;
 };
+
+// Compares the values, and judges the classes.
+void compare(UnitTable& table) {
+  HostsByContext hosts;
+  std::erase_if(table.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
+  for (Comparison& comparison : table.comparisons) {
+    measure_values(comparison);
+    measure_hosts(comparison, hosts.of(*comparison.context));
+    table.tests += comparison.values.size() + comparison.hosts.size();
+  }
+  if (table.comparisons.empty()) {
+    table.not_compared = table.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
+                                            "repeats are left to the checks of its data"
+                                          : "no benchmark has values of two ranks of the same kind";
+    return;
+  }
+  fill_columns(table);
+  const double z = bonferroni_z(table.tests, alpha);
+  for (Comparison& c : table.comparisons) {
+    c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
+  }
+}
+
+// The values of a table, not yet compared. GPUs of two groups of a population are of different kinds in its family.
+UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
+  UnitTable result;
+  for (const Comparison& c : table.comparisons) {
+    const auto population =
+        std::ranges::find(populations, c.key.family(), [](const Population& p) { return p.class_name.family(); });
+    std::map<std::string, std::size_t> by_device;
+    for (const PeerValue& v : c.values) {
+      std::string device = c.device;
+      if (population != populations.end()) device += " " + population->groups[static_cast<std::size_t>(v.unit.rank)];
+      const auto [found, fresh] = by_device.emplace(device, result.comparisons.size());
+      if (fresh) result.comparisons.push_back({c.key, c.metric, device, c.example, c.kind, c.context});
+      result.comparisons[found->second].values.push_back({v.unit, v.value, 0, v.repetitions});
+    }
+  }
+  result.populations = std::move(populations);
+  result.ranks = table.ranks;
+  result.telemetry = table.telemetry;
+  result.counts = table.counts;
+  return result;
+}
 
 void describe(Finding& finding, const Comparison& c) {
   finding.key = c.key;
@@ -335,10 +343,13 @@ Finding finding_of_hosts(const Comparison& c) {
 }  // namespace
 
 UnitTable compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
-  const DividingFacts facts(benchmarks);
-  UnitTable all = Collector(facts, {}).collect(benchmarks, families);
-  auto populations = find_populations(all, facts);
-  return populations.empty() ? all : Collector(facts, std::move(populations)).collect(benchmarks, families);
+  UnitTable table = Collector().collect(benchmarks, families);
+  compare(table);
+  auto populations = find_populations(table, DividingFacts(benchmarks));
+  if (populations.empty()) return table;
+  table = divided(table, std::move(populations));
+  compare(table);
+  return table;
 }
 
 std::set<std::string> compared_families(const UnitTable& table) {

@@ -1,5 +1,5 @@
-// Populations: GPUs of one kind that a fact divides into a faster and a slower group, such as two versions of a VBIOS.
-// That is one difference of the fleet, and not a fault of each slower GPU. Pure.
+// Populations: GPUs of one kind in a faster and a slower group, such as two versions of a VBIOS, or two makes of
+// memory, which no fact tells. That is one difference of the fleet, and not a fault of each slower GPU. Pure.
 #pragma once
 
 #include <optional>
@@ -33,9 +33,13 @@ class DividingFacts {
   std::vector<Fact> facts_;
 };
 
-/// The populations that the columns of a table show: each side has at least 4 GPUs on at least 2 hosts, their
-/// medians are at least 0.5 % apart, and all GPUs of one side are slower than all of the other. Up to a tenth of the
-/// faster side may be slower than the whole slower side: these are suspects of their own. At most one by family.
+/// The populations that the columns of a table show: each side has at least 4 GPUs on at least 2 hosts, and their
+/// medians are at least 0.5 % apart. At most one by family:
+/// - by a fact: all GPUs with one value are slower than all others. Up to a tenth of the others may be slower than all
+///   with that value: these are suspects of their own;
+/// - without a fact: a gap divides them that is wider than either side, without the slowest tenth of the slower side.
+///   Each side has at least a tenth of the GPUs. GPUs that are more than 2.5 % slower than the faster side are of
+///   neither, and suspects. Classes in which a GPU 2.5 % slower does not stand out are left out.
 std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
 /// One finding for each, which does not fail. A GPU that misses a limit fails by its rule.

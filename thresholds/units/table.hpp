@@ -65,9 +65,9 @@ struct Comparison {
   double centre = 0;  // median, of the healthy if half are slow; of two values the better
   double scale = 0;   // relative standard deviation of the class
   double limit = 0;   // a class that falls short by more stands out
-  std::vector<PeerValue> values;
+  std::vector<PeerValue> values = {};
   double host_scale = 0, host_limit = 0;
-  std::vector<PeerHost> hosts;  // empty on one host
+  std::vector<PeerHost> hosts = {};  // empty on one host
 
   bool outlier(const PeerHost& v) const { return v.shortfall > host_limit; }
   /// Too little to stand out, enough to support another measurement that does.
@@ -119,14 +119,15 @@ struct Shown {
   bool is_slow() const { return !failing.empty() || 2 * low > rows; }
 };
 
-/// GPUs that a fact divides (thresholds/units/populations.hpp).
+/// GPUs in a faster and a slower group (thresholds/units/populations.hpp).
 struct Population {
-  std::string fact;                 // "vbios"
+  std::optional<std::string> fact;  // that divides them: "vbios"; nullopt if no fact is known
   Key class_name;                   // "gemm"
   std::string metric;               // "tflops_per_ghz"
   std::string value, other_values;  // of the fact, at the slower GPUs and at all others
   std::size_t slower_gpus = 0, other_gpus = 0;
-  double difference = 0;  // of the medians, relative
+  double difference = 0;            // of the medians, relative
+  std::vector<std::string> groups;  // by rank: "with vbios 96.00.B9", "of the slower group"
 };
 
 struct UnitTable {
