@@ -419,6 +419,8 @@ TEST(Peers, TakeTwoVersionsOfAFactForOneDifferenceOfTheFleet) {
 TEST(Peers, HintAtAFactThatOnlyOneHostHas) {
   const Verdict verdict = judged(two_versions({1}));
   ASSERT_EQ(verdict.culprits.size(), 1u) << "one host is no population";
+  EXPECT_EQ(verdict.culprits[0].places.at(0).host, "node1");
+  EXPECT_FALSE(verdict.culprits[0].fails) << "the fact may be why";
   EXPECT_NE(verdict.culprits[0].detail.find("; vbios 96.00.B9, of most others 96.00.A5"), std::string::npos)
       << verdict.culprits[0].detail;
 }

@@ -42,6 +42,7 @@ class Investigation {
     add(network_);
     for (const auto explain : {explain_collectives, explain_missed_alike})
       suspects_ = explained(suspects_, explain(evidence_, suspects_));
+    judge_lone_hosts();
     judge_data();
     sort();
     return std::move(suspects_);
@@ -196,9 +197,7 @@ class Investigation {
                           : "its ranks are slower than those of the other hosts";
     d.detail += alone(host) + facts_.hint(ranks);
     d.heat = std::ranges::any_of(ranks, [&](int rank) { return telemetry().hot(rank); });
-    d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host_in_command(host) + ":" +
-             std::to_string(ranks.size()) + " build/bench/bench_" +
-             (evidence.empty() ? "gemm" : evidence.front().key.family());
+    d.next = command_on(host, ranks.size(), evidence.empty() ? "gemm" : evidence.front().key.family());
     add_evidence(d, std::move(evidence));
     suspects_.push_back(std::move(d));
   }
@@ -217,6 +216,30 @@ class Investigation {
     if (!measured) return "";
     return slow ? "; its own AllReduce is slow too: the node, not the network"
                 : "; its own AllReduce is as fast as that of the others";
+  }
+
+  // A host that alone has another fact, and is a little slower: the fact may be why, and so may the host.
+  void judge_lone_hosts() {
+    for (const Population& p : evidence_.table().populations) {
+      if (!p.host) continue;
+      const auto& ranks = evidence_.ranks_of().at(*p.host);
+      if (is_named(suspects_, evidence_.facts(ranks.front()))) continue;
+      Diagnosis d = evidence_.diagnosis({Cause::slow_node}, ranks);
+      d.fails = false;
+      d.places = {host_culprit(*p.host)};
+      d.place_count = 1;
+      d.percent = 100 * p.difference;
+      d.detail = std::to_string(p.slower_gpus) + " of its " + plural(ranks.size(), "rank") + " are " +
+                 percent_text(p.difference) + " slower in " + p.class_name.family() + " than those of the other hosts" +
+                 facts_.hint(ranks);
+      d.next = command_on(*p.host, ranks.size(), p.class_name.family());
+      suspects_.push_back(std::move(d));
+    }
+  }
+
+  static std::string command_on(const std::string& host, std::size_t ranks, const std::string& family) {
+    return "mpirun -np " + std::to_string(ranks) + " --host " + host_in_command(host) + ":" + std::to_string(ranks) +
+           " build/bench/bench_" + family;
   }
 
   // --- clocks ---

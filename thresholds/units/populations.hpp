@@ -35,14 +35,15 @@ class DividingFacts {
 
 /// The populations that the columns of a table show: each side has at least 4 GPUs on at least 2 hosts, and their
 /// medians are at least 0.5 % apart. At most one by family:
-/// - by a fact: all GPUs with one value are slower than all others. Up to a tenth of the others may be slower than all
-///   with that value: these are suspects of their own;
+/// - by a fact: all GPUs with one value are slower than all others, without those that are more than 2.5 % slower than
+///   the median of the others. Up to a fifth of the rest may be slower than all with that value. Both are suspects of
+///   their own. One host alone may have that value, if the medians are at most 2.5 % apart;
 /// - without a fact: a gap divides them that is wider than either side, without the slowest tenth of the slower side.
 ///   Each side has at least a tenth of the GPUs. GPUs that are more than 2.5 % slower than the faster side are of
 ///   neither, and suspects. Classes in which a GPU 2.5 % slower does not stand out are left out.
 std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
-/// One finding for each, which does not fail. A GPU that misses a limit fails by its rule.
+/// One finding for each that has several slower hosts. It does not fail: a GPU that misses a limit fails by its rule.
 std::vector<Finding> findings_of(const std::vector<Population>&);
 
 }  // namespace shakedown

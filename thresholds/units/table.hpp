@@ -128,6 +128,7 @@ struct Population {
   std::size_t slower_gpus = 0, other_gpus = 0;
   double difference = 0;            // of the medians, relative
   std::vector<std::string> groups;  // by rank: "with vbios 96.00.B9", "of the slower group"
+  std::optional<std::string> host;  // of all slower GPUs: the fact or the host may be why, and it is a suspect
 };
 
 struct UnitTable {
