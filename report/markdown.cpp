@@ -1,8 +1,11 @@
 // Decides what a CI summary shows: what is wrong first, what is right folded away.
 #include "report/markdown.hpp"
 
+#include "base/text.hpp"
 #include "report/escape.hpp"
+#include "report/family_figures.hpp"
 #include "report/words.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
@@ -32,11 +35,20 @@ std::string table(const Verdict& verdict, bool good, std::size_t most) {
   std::size_t all = 0;
   for (const Finding& finding : verdict.findings) {
     if (finding.good() != good || ++all > most) continue;
-    rows += row({joined_words(finding.key, finding.metric), value_text(finding), limit_text(finding),
-                 worst_text(finding), status_text(finding), finding.detail});
+    rows += row({named_text(finding.key, finding.metric), value_text(finding), limit_text(finding), worst_text(finding),
+                 status_text(finding), finding.detail});
   }
   if (all == 0) return "";
   return head({"finding", "worst value", "limit", "where", "status", "detail"}) + rows + more(all, std::min(all, most));
+}
+
+std::string figures(const Verdict& verdict) {
+  std::string rows;
+  for (const auto& [finding, margin] : family_figures(verdict)) {
+    rows += row({readable(finding->key), value_text(*finding), worst_text(*finding), limit_text(*finding),
+                 percent_text(margin), usual_text(*finding)});
+  }
+  return rows.empty() ? "" : "\n" + head({"figure", "worst value", "where", "limit", "margin", "normal"}) + rows;
 }
 
 std::string unjudged(const Verdict& verdict) {
@@ -88,6 +100,7 @@ std::string markdown_text(const Verdict& verdict) {
   out += "\n" + markdown_escaped(verdict_line(verdict)) + "\n" + causes(verdict);
   const std::string bad = table(verdict, false, max_bad_rows);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
+  if (is_good(verdict.state)) out += figures(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
   return out + details("Good findings", table(verdict, true, max_good_rows)) +
          details(unjudged_text(verdict), unjudged(verdict));

@@ -9,7 +9,9 @@
 
 #include "base/statistics.hpp"
 #include "report/culprits.hpp"
+#include "report/family_figures.hpp"
 #include "report/words.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/judge/headline.hpp"
 #include "thresholds/results/matrix.hpp"
 
@@ -70,35 +72,33 @@ std::string bad_findings(const Verdict& verdict, TerminalStyle style) {
   return out;
 }
 
-// The finding of each family that is closest to its limit.
-std::string closest_findings(const Verdict& verdict, TerminalStyle style) {
-  std::map<std::string, std::pair<double, const Finding*>> closest;
-  for (const Finding& finding : verdict.findings) {
-    const auto compared = finding.compared();
-    const bool is_rate = compared && (compared->limit.kind == LimitKind::min || compared->limit.kind == LimitKind::max);
-    if (!is_rate || !finding.good() || !finding.counts() || finding.key.family() == "preflight") continue;
-    const double margin = -compared->limit.shortfall(compared->value);
-    const auto [found, is_first] = closest.try_emplace(finding.key.family(), margin, &finding);
-    if (!is_first && margin < found->second.first) found->second = {margin, &finding};
+// The figure of each family, its margin, and what stored runs of such GPUs have.
+std::string figures(const Verdict& verdict, TerminalStyle style) {
+  const auto figures = family_figures(verdict);
+  if (figures.empty()) return "";
+  const bool has_seen =
+      std::any_of(figures.begin(), figures.end(), [](const FamilyFigure& f) { return f.finding->seen.has_value(); });
+  std::vector<Cell> head{{"figure"}, {"worst value"}, {"where"}, {"limit"}, {"margin"}};
+  if (has_seen) head.push_back({"normal: stored runs"});
+  Table table(head);
+  for (const auto& [finding, margin] : figures) {
+    std::vector<Cell> row{{readable(finding->key)},
+                          {value_text(*finding)},
+                          {worst_text(*finding)},
+                          {limit_text(*finding)},
+                          {percent_text(margin)}};
+    if (has_seen) row.push_back({finding->seen ? usual_text(*finding) : "-"});
+    table.add(std::move(row));
   }
-  if (closest.empty()) return "";
-  Table table({{"closest to its limit"}, {"value"}, {"where"}, {"limit"}, {"margin"}});
-  for (const auto& [family, entry] : closest) {
-    const Finding& finding = *entry.second;
-    table.add({{joined_words(finding.key, finding.metric)},
-               {value_text(finding)},
-               {worst_text(finding)},
-               {limit_text(finding)},
-               {percent_text(entry.first)}});
-  }
-  return table.text(style.table());
+  const std::string closest = closest_text(verdict);
+  return table.text(style.table()) + (closest.empty() ? "" : closest + "\n");
 }
 
 std::string findings(const Verdict& verdict, TerminalStyle style) {
   if (!style.all) {
     const std::string bad = bad_findings(verdict, style);
-    const std::string closest = is_good(verdict.state) ? closest_findings(verdict, style) : "";
-    return bad + (bad.empty() || closest.empty() ? "" : "\n") + closest;
+    const std::string good = is_good(verdict.state) ? figures(verdict, style) : "";
+    return bad + (bad.empty() || good.empty() ? "" : "\n") + good;
   }
   std::vector<const Finding*> all;
   for (const Finding& finding : verdict.findings) all.push_back(&finding);

@@ -100,6 +100,12 @@ void members(Archive& archive, Finding& f) {
   archive("unit", f.unit)("worst", f.worst);
   archive("offender_count", f.offender_count)("offenders", f.offenders);
   archive("detail", f.detail)("source", f.source)("rule", f.rule_at)("next", f.next).younger("remedy", f.remedy);
+  archive.unless("seen", f.seen);
+}
+
+template <class Archive>
+void members(Archive& archive, Seen& seen) {
+  archive("low", seen.low)("high", seen.high)("gpus", seen.gpus);
 }
 
 template <class Archive>

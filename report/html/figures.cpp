@@ -395,7 +395,7 @@ std::string bar_row(const Benchmark& benchmark, const std::string& metric, const
   const bool low = floor && *value < *floor;
   const std::string unit = unit_of(metric);
   const auto part = [&](double number) { return number / full; };
-  return "<tr>" + cell(benchmark.key) + "<td>" +
+  return "<tr>" + name_cell(benchmark.key, "") + "<td>" +
          svg::bar(benchmark.key.text() + ": " + quantity_text(*value, unit) + (low ? ", below its floor" : ""),
                   part(*value), floor ? std::optional(part(*floor)) : std::nullopt, low) +
          "</td>" + cell(quantity_text(*value, unit) + (low ? " !" : ""), "slowest") +

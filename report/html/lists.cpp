@@ -42,7 +42,7 @@ std::string more(const Finding& finding) {
 
 std::string row(const Finding& f) {
   return "<tr data-good=\"" + std::string(f.good() ? "yes" : "no") + "\"><td class=\"" + tone(f) + "\">" + sign(f) +
-         html_escaped(status_text(f)) + "</td>" + cell(joined_words(f.key, f.metric)) +
+         html_escaped(status_text(f)) + "</td>" + name_cell(f.key, f.metric) +
          cell(value_text(f) == "see below" ? "" : value_text(f), "worst value") + cell(limit_text(f), "limit") +
          cell(worst_text(f), "where") + "<td>" + more(f) + "</td></tr>\n";
 }

@@ -38,7 +38,7 @@ dt{color:var(--soft);font-size:12.5px}dd{margin:0;overflow-wrap:anywhere}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:4px 10px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
 thead th{color:var(--soft);font-weight:600;font-size:12.5px}tbody th{font-weight:500}
-.tight td,.tight th{padding:2px 10px 2px 0}
+.tight td,.tight th{padding:2px 10px 2px 0}td small{display:block;white-space:normal;color:var(--soft);font-size:12px}
 code,pre{font:13px/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 pre{white-space:pre-wrap;background:var(--page);border:1px solid var(--line);border-radius:6px;padding:7px 9px;margin:6px 0}
 .heat{width:auto;font-size:13px}.heat td,.heat thead th{text-align:right;padding:3px 4px;border:1px solid var(--card);overflow-wrap:normal;

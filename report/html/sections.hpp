@@ -19,7 +19,7 @@ struct Page {
   NodeList nodes;
   const Profile* profile = nullptr;  // that the run was judged by
   const Context* context = nullptr;  // of the launch with the most ranks; null: nothing but a verdict
-  UnitTable peers;              // empty without results
+  UnitTable peers;                   // empty without results
 };
 
 /// So many GPUs, hosts or findings are shown one by one; of more the worst.
@@ -49,6 +49,8 @@ std::string folded(const std::string& title, const std::string& body);
 
 /// "<td>text</td>", with the name of its column for narrow screens.
 std::string cell(const std::string& text, const std::string& column = "");
+/// The name of a measurement for people, with its key below in small.
+std::string name_cell(const Key&, const std::string& metric);
 std::string heads(const std::vector<std::string>& columns);
 
 }  // namespace shakedown

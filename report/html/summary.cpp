@@ -8,9 +8,11 @@
 #include "base/text.hpp"
 #include "report/culprits.hpp"
 #include "report/escape.hpp"
+#include "report/family_figures.hpp"
 #include "report/html/sections.hpp"
 #include "report/words.hpp"
 #include "thresholds/catalogue/families.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/judge/headline.hpp"
 #include "thresholds/rules/applicability.hpp"
 
@@ -200,7 +202,12 @@ std::optional<double> margin(const Finding& f) {
 struct Family {
   std::size_t good = 0, bad = 0, unproven = 0, warnings = 0;  // unproven: too noisy, or nothing to be judged by
   std::optional<double> least;
+  std::string usual;  // its figure, and what stored runs have
 };
+
+std::string usual_words(const Finding& f) {
+  return readable(f.key) + ": " + value_text(f) + ", normal: " + usual_text(f);
+}
 
 std::string what_was_judged(const Page& page) {
   const Verdict& verdict = page.verdict;
@@ -216,6 +223,9 @@ std::string what_was_judged(const Page& page) {
     if (const auto m = margin(f); m && f.good()) family.least = std::min(family.least.value_or(*m), *m);
   }
   for (const Unjudged& point : verdict.unjudged) seen[family_of(point.key)];
+  for (const auto& [finding, margin] : family_figures(verdict)) {
+    if (finding->seen) seen[finding->key.family()].usual = usual_words(*finding);
+  }
   const auto line = [&](const std::string& name, const Family& f) {
     const bool proven = f.good > 0 && f.bad + f.unproven == 0;
     const char* tone = f.bad > 0 ? "fail" : proven ? "pass" : "doubt";
@@ -229,8 +239,9 @@ std::string what_was_judged(const Page& page) {
     if (f.warnings > 0) words.push_back(plural(f.warnings, "warning"));
     return fmt::format(
         "<tr><td><span class=\"is-{}\">{}</span></td><th scope=\"row\">{}</th><td class=\"soft\">{}</td>"
-        "<td class=\"much\">{}</td></tr>",
-        tone, sign, html_escaped(name), html_escaped(about(name)), html_escaped(joined(words)));
+        "<td class=\"much\">{}{}</td></tr>",
+        tone, sign, html_escaped(name), html_escaped(about(name)), html_escaped(joined(words)),
+        proven && !f.usual.empty() ? "<small>" + html_escaped(f.usual) + "</small>" : "");
   };
   std::string out = "<table class=\"families\">";
   std::vector<std::string> absent;
@@ -271,8 +282,7 @@ std::string evidence_table(const Diagnosis& d) {
   std::string rows;
   for (const Evidence& e : d.evidence) {
     const std::string unit = unit_of(e.metric);
-    rows += "<tr>" + cell(joined_words(e.key, e.metric)) +
-            cell(e.value ? quantity_text(*e.value, unit) : "-", "measured") +
+    rows += "<tr>" + name_cell(e.key, e.metric) + cell(e.value ? quantity_text(*e.value, unit) : "-", "measured") +
             cell(e.expected ? number_text(*e.expected) + (e.by == Judgement::peers ? " (peers)" : " (limit)") : "-",
                  "expected") +
             cell(e.percent ? fmt::format("{:.1f} %", *e.percent) : "-", "off by") + "</tr>";
@@ -315,6 +325,11 @@ std::string folded(const std::string& title, const std::string& body) {
 std::string cell(const std::string& text, const std::string& column) {
   return "<td" + (column.empty() ? "" : " data-of=\"" + html_escaped(column) + "\"") + ">" + html_escaped(text) +
          "</td>";
+}
+
+std::string name_cell(const Key& key, const std::string& metric) {
+  const std::string name = name_text(key), text = joined_words(key, metric);
+  return name.empty() ? cell(text) : "<td>" + html_escaped(name) + "<small>" + html_escaped(text) + "</small></td>";
 }
 
 std::string heads(const std::vector<std::string>& columns) {

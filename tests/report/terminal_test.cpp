@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -301,6 +302,35 @@ TEST(Terminal, OfEveryStoredRunFitsIntoAScreen) {
   }
   EXPECT_GE(runs, 3u);
   EXPECT_GE(warned, 1u) << "of a GPU with errors in its past, which is stored";
+}
+
+TEST(Terminal, ShowsTheFigureOfEachFamilyAndWhatStoredRunsHave) {
+  const std::string rule =
+      "  - {benchmark: \"gemm/dtype:DTYPE/m:1/n:1/k:1\", metric: tflops, every: rank, min: 500, SEEN";
+  const auto rule_of = [&](std::string text, const std::string& dtype, const std::string& seen) {
+    text.replace(text.find("DTYPE"), 5, dtype);
+    return text.replace(text.find("SEEN"), 4, seen) + "source: s}\n";
+  };
+  const auto rules = rule_of(rule, "bf16", "seen: {low: 640, high: 660, gpus: 14}, ") + rule_of(rule, "f16", "");
+  const auto text_of = [&](double worst) {
+    ResultsBuilder builder;
+    builder.add("gemm/dtype:bf16/m:1/n:1/k:1", "tflops", worst, {worst + 2, worst, worst + 2, worst + 1});
+    builder.add("gemm/dtype:f16/m:1/n:1/k:1", "tflops", 510, {510, 510, 510, 510});
+    const Verdict verdict = judge({builder.results()}, profile(rules), {});
+    EXPECT_EQ(verdict.state, State::pass) << terminal_text(verdict);
+    const auto folder = std::make_unique<Folder>();
+    return terminal_text(read_verdict(folder->write("verdict.json", verdict_json(verdict))));
+  };
+  const std::string usual = text_of(650);
+  EXPECT_NE(
+      usual.find("\nGEMM bf16, 1 x 1 x 1  650 TFLOPS   rank 1 node0 GPU-1001  min 500  30.0 %  640 to 660 on 14 GPUs\n"
+                 "closest to its limit: GEMM f16, 1 x 1 x 1: 510 TFLOPS, min 500, 2.0 %\n"),
+      std::string::npos)
+      << usual;
+  EXPECT_NE(text_of(639).find("  below: 640 to 660 on 14 GPUs\n"), std::string::npos);
+  EXPECT_NE(text_of(661).find("  above: 640 to 660 on 14 GPUs\n"), std::string::npos);
+  EXPECT_NE(text_of(640 - 1e-9).find("  640 to 660 on 14 GPUs\n"), std::string::npos)
+      << "a stored run is within itself";
 }
 
 TEST(Terminal, KeepsALongRemarkOutOfTheTable) {

@@ -28,7 +28,8 @@ struct FamilyRow {
   std::string_view name, shows;
   std::array<Need, words(Backend{}).size()> by_backend;
   RowCost cost;
-  bool own_memory;  // only its program holds GPU memory, and gives all of it back
+  bool own_memory;               // only its program holds GPU memory, and gives all of it back
+  std::string_view called = {};  // name in the reports; empty: that of the family
 
   constexpr Need on(Backend backend) const { return by_backend[static_cast<std::size_t>(backend)]; }
 };

@@ -10,6 +10,7 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/catalogue/remedies.hpp"
 #include "thresholds/findings/part.hpp"
+#include "thresholds/findings/seen.hpp"
 #include "thresholds/findings/severity.hpp"
 #include "thresholds/results/results.hpp"
 
@@ -148,6 +149,7 @@ struct Finding {
   std::string rule_at;                          // "thresholds/h200-sxm.yaml:12"
   std::string next;                             // command to run next; empty for a pass
   std::optional<Remedy> remedy = std::nullopt;  // of a fact
+  std::optional<Seen> seen = std::nullopt;      // of the figure of its family: what stored runs have
 
   bool counts() const { return severity == Severity::fail; }
   /// nullopt if the finding has no value or no limit: for example a row with an error, or one that was waived.

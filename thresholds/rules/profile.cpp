@@ -219,11 +219,24 @@ void require_fact(const Rule& rule, const Members& members) {
   }
 }
 
+// A stored machine that breaks the limit is no healthy one, or the limit is wrong.
+Seen read_seen(const Yaml& yaml, const Limits& limits) {
+  const Members members = yaml.members({"low", "high", "gpus"});
+  const auto number = [&](const char* name) { return required(members, name, yaml, "seen").number(); };
+  const Seen seen{number("low"), number("high"), required(members, "gpus", yaml, "seen").integer()};
+  if (seen.low > seen.high || seen.gpus < 1) yaml.refuse("no GPU can have this; write low <= high and gpus >= 1");
+  if (seen.low < limits.min.value_or(seen.low) || seen.high > limits.max.value_or(seen.high)) {
+    yaml.refuse("a stored run is beyond the limit of the rule; correct one of them");
+  }
+  return seen;
+}
+
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
   const Members members = yaml.members(
       {"benchmark", "metric",      "every",     "min",    "max",      "equals",    "same",     "spread_max",
        "cv_max",    "samples_min", "reference", "margin", "at_least", "where",     "source",   "ranks",
-       "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity", "severity_with_fabric"});
+       "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity", "severity_with_fabric",
+       "seen"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
@@ -258,6 +271,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
     }
   }
   rule.source = required(members, "source", yaml, "a rule").text();
+  if (members.contains("seen")) rule.seen = read_seen(members.at("seen"), rule.limits);
   rule.conditions = read_conditions(members);
   if (members.contains("optional")) rule.optional = members.at("optional").value_of<Optional>();
   if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();

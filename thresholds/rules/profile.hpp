@@ -13,6 +13,7 @@
 
 #include "base/names.hpp"
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/seen.hpp"
 #include "thresholds/findings/severity.hpp"
 #include "thresholds/results/results.hpp"
 
@@ -71,6 +72,7 @@ struct Rule {
   Optional optional = Optional::never;
   Severity severity = Severity::fail;
   std::optional<Severity> severity_with_fabric = std::nullopt;  // instead, where a site file names the NICs
+  std::optional<Seen> seen = std::nullopt;  // marks the figure of its family, which a report of a good run shows
   std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
   std::string source;
   std::string at;        // "thresholds/h200-sxm.yaml:12"

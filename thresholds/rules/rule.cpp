@@ -75,6 +75,7 @@ class RuleJudge {
     finding_.unit = unit_of(rule.metric);
     finding_.source = rule.source;
     finding_.rule_at = rule.at;
+    finding_.seen = rule.seen;
     show_first_limit();
   }
 

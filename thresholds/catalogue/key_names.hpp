@@ -1,0 +1,14 @@
+// Names of measurements for people. Programs use the key.
+#pragma once
+
+#include <string>
+
+#include "base/key.hpp"
+
+namespace shakedown {
+
+/// Returns "HBM read by kernel, 4 GiB" for "hbm/op:read/engine:sm/bytes:4294967296". A part that it does not know is
+/// given as its name and its value. A family without parts is its own name.
+std::string readable(const Key&);
+
+}  // namespace shakedown

@@ -1,0 +1,13 @@
+// What a figure was on the machines of a kind whose runs are stored (ci/baselines).
+#pragma once
+
+namespace shakedown {
+
+/// The lowest and the highest value of the figure in all stored launches, and the number of GPUs that were in them.
+struct Seen {
+  double low = 0, high = 0;
+  int gpus = 0;
+  bool operator==(const Seen&) const = default;
+};
+
+}  // namespace shakedown
