@@ -108,8 +108,8 @@ int nodes(const Arguments& arguments) {
   if (arguments.kubectl) std::fputs(kubectl_commands(list).c_str(), stdout);
   if (!arguments.nodes && !arguments.scontrol && !arguments.kubectl) std::fputs(nodes_json(list).c_str(), stdout);
   const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
-  if (!list.undecided_because.empty()) return 3;
-  return std::any_of(list.nodes.begin(), list.nodes.end(), bad) ? 1 : 0;
+  if (std::any_of(list.nodes.begin(), list.nodes.end(), bad)) return 1;
+  return list.undecided_because.empty() ? 0 : 3;
 }
 
 // Old host files must not outlive input that could not be judged: no node is proven good by it.
@@ -168,7 +168,7 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return measure(call.words); }},
       {"report", stored, "judge stored results, or show a stored verdict", Verb::arguments,
        [](const Call& call) { return report(call.arguments, call.channel); }},
-      {"nodes", stored, "print JSON that says for each node ISOLATE, RESET or MONITOR; 1 if some are bad",
+      {"nodes", stored, "print JSON that says for each node ISOLATE, RESET or MONITOR; exit 1 if one is bad",
        Verb::arguments, [](const Call& call) { return nodes(call.arguments); }},
       {"regress", "--results=F [--baseline=F | --store=DIR] [flags]",
        "compare with a baseline or with earlier runs; exit 1 if anything is worse", Verb::arguments,

@@ -79,17 +79,26 @@ std::string document(const std::vector<std::pair<std::string, Suite>>& suites, c
          "</testsuites>\n";
 }
 
+// The tests of the file are more than the findings that the verdict counts.
+std::string tests_text(const Verdict& verdict) {
+  const auto uncounted = verdict.findings.size() - verdict.total;
+  return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") + " that count, " +
+         std::to_string(uncounted) + " that only warn or inform, and the verdict";
+}
+
 }  // namespace
 
 std::string junit_xml(const Verdict& verdict) {
   std::vector<std::pair<std::string, Suite>> suites{{"verdict", {}}};
   Suite& whole = suites.front().second;
   std::string judged;
+  const std::string all = tests_text(verdict);
+  if (verdict.exit_code == 0) judged = "<system-out>" + html_escaped(all) + "</system-out>";
   if (verdict.exit_code != 0) {
     const bool failed = verdict.state == State::fail;
     ++(failed ? whole.failures : whole.errors);
     const Headline headline = headline_of(verdict);
-    judged = said(failed ? "failure" : "error", text(headline), text_and_next(headline) + "\n" + verdict_line(verdict));
+    judged = said(failed ? "failure" : "error", text(headline), text_and_next(headline) + "\n" + all);
   }
   add(whole, "verdict", "verdict", judged);
   std::map<std::string, std::size_t> index;

@@ -11,8 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
+#include <tuple>
 
+#include "report/verdict_json.hpp"
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/judge.hpp"
 #include "thresholds/soak/soak.hpp"
 
 namespace shakedown::acceptance_cli_test {
@@ -169,13 +172,13 @@ TEST_F(DyingJudgeTest, FailsForWrongDataAndForAnErrorOfTheDevice) {
 
 TEST_F(DyingJudgeTest, LeavesNodesUndecidedButThoseOfWrongData) {
   write_error("wrong.json", "wrong data: rank 2: 5 of 9 elements differ", {2});
-  const auto decided = [&](const std::string& name) {
+  const auto decided = [&](const std::string& name, int exit_code) {
     const Outcome outcome = dying(SHAKEDOWN_PROGRAM " nodes", name, "--nodes=" + path("nodes"));
-    EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
     return nlohmann::json::parse(text_of("nodes/nodes.json"))["nodes"][0]["state"].get<std::string>();
   };
-  EXPECT_EQ(decided("good.json"), "undecided");
-  EXPECT_EQ(decided("wrong.json"), "bad");
+  EXPECT_EQ(decided("good.json", 3), "undecided");
+  EXPECT_EQ(decided("wrong.json", 1), "bad");
 }
 
 TEST_F(DyingJudgeTest, EndsIncompleteWhereAKeyWasToBeExplained) {
@@ -995,6 +998,26 @@ TEST_F(NodesVerb, PrintsJsonAndReadsAStoredVerdict) {
   EXPECT_EQ(stored.exit_code, 1);
   EXPECT_NE(stored.output.find("\"host\": \"node0\""), std::string::npos) << stored.output;
   EXPECT_EQ(stored.output, nodes("--results=" + path("bad.json")).output);
+}
+
+TEST_F(NodesVerb, ExitsWithOneForEachBadNodeAlsoWhereOthersAreUndecided) {
+  const auto profiles = load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds");
+  const auto exit_code = [&](const std::vector<Results>& files) {
+    folder.write("verdict.json", verdict_json(judge(files, profiles, {})));
+    return nodes("--verdict=" + path("verdict.json")).exit_code;
+  };
+  for (const auto& [key, fact, value] : {std::tuple("preflight/of:host", "gpus_missing", 1.0),
+                                         {"preflight/of:gpu", "ecc_uncorrected", 3.0},
+                                         {"preflight/of:gpu", "remap_pending", 1.0}}) {
+    auto files = testing_support::stored_run_with(key, fact, value);
+    EXPECT_EQ(exit_code(files), 1) << fact;
+    std::erase_if(files, [](const Results& file) { return file.rows.front().key.family() != "preflight"; });
+    EXPECT_EQ(exit_code(files), 1) << fact << ", and nothing else was measured";
+  }
+  auto unfinished = testing_support::stored_run_with("preflight/of:host", "gpus_missing", 0);
+  EXPECT_EQ(exit_code(unfinished), 0);
+  unfinished.front().context.complete = false;
+  EXPECT_EQ(exit_code(unfinished), 3);
 }
 
 TEST_F(NodesVerb, LeavesNoOldHostFileBehindBadInput) {

@@ -364,6 +364,11 @@ TEST(Junit, TellsFailedWaivedAndWarnedApartAndSaysWhy) {
   const auto tests = static_cast<std::size_t>(std::stoi(text.substr(text.find("tests=\"") + 7)));
   EXPECT_EQ(tests, failing().findings.size() + 1);
   EXPECT_EQ(count(text, "<testcase "), tests);
+  EXPECT_TRUE(
+      contains(text, verdict_line(failing()) +
+                         "\ntests of this file: 12 findings that count, 1 that only warn or inform, and the verdict"))
+      << text;
+  EXPECT_EQ(tests, 12u + 1 + 1);
 }
 
 TEST(Junit, SkipsWhatWasWaived) {

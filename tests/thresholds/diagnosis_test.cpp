@@ -172,7 +172,7 @@ TEST(Culprits, NameASlowGpuWithAllThatIdentifiesIt) {
   EXPECT_NEAR(*d.percent, 6, 0.3);
   EXPECT_GT(*d.mads, 5);
   EXPECT_EQ(d.detail, "GEMM, HBM and copies to and from it are slow; the clock is normal");
-  EXPECT_EQ(d.telemetry, "1465 MHz (peers 1465)");
+  EXPECT_EQ(d.telemetry, "1465 MHz (peers 1465) in gemm");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi -q -i GPU-1003 -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
   EXPECT_EQ(d.evidence_count, 16u) << "GEMM, HBM, and 14 copies";
 }
@@ -363,7 +363,7 @@ TEST(Culprits, ExplainASlowGemmByItsClock) {
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "power or heat");
   EXPECT_EQ(d.places[0].rank, 2);
-  EXPECT_EQ(d.telemetry, "1026 MHz (peers 1465)");
+  EXPECT_EQ(d.telemetry, "1026 MHz (peers 1465) in gemm");
 }
 
 TEST(Culprits, ExplainALowClockByHeatAndFailIt) {
@@ -375,7 +375,7 @@ TEST(Culprits, ExplainALowClockByHeatAndFailIt) {
   const Diagnosis d = only(verdict.culprits);
   EXPECT_EQ(causes_text(d), "power or heat");
   EXPECT_TRUE(d.fails);
-  EXPECT_EQ(d.telemetry, "1289 MHz (peers 1465); throttled: hw_thermal 60 %");
+  EXPECT_EQ(d.telemetry, "1289 MHz (peers 1465) in gemm; throttled in gemm: hw_thermal 60 %");
   EXPECT_TRUE(d.heat);
   EXPECT_EQ(verdict.state, State::fail) << "no measurement is below a limit, the clock is";
 }
@@ -392,7 +392,8 @@ TEST(Culprits, SayEachReasonOfALowClockOnce) {
     again.throttle["hw_thermal"][2] = part;
     results.rows.push_back(std::move(again));
   }
-  EXPECT_EQ(only(judge({results}, {}, {}).culprits).telemetry, "1289 MHz (peers 1465); throttled: hw_thermal 70 %");
+  EXPECT_EQ(only(judge({results}, {}, {}).culprits).telemetry,
+            "1289 MHz (peers 1465) in gemm; throttled in gemm: hw_thermal 70 %");
 }
 
 TEST(Culprits, SayThatAChipIsSlowAndFailNothing) {

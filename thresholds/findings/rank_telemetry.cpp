@@ -153,9 +153,10 @@ std::string RankTelemetry::text(int rank) const {
     if (mine && all)
       parts.push_back(fmt::format("{:.0f}", *mine) + unit + " (peers " + fmt::format("{:.0f}", *all) + ")");
   }
-  std::string line = joined(parts);
+  std::string line = joined(parts) + (parts.empty() ? "" : " in gemm");
   const auto add = [&](const std::string& what) { line += (line.empty() ? "" : "; ") + what; };
   Throttle reasons;                 // each once, with its most of all rows
+  std::set<std::string> throttled;  // families: a GPU that power holds back in GEMM may be free in HBM
   std::vector<std::string> errors;  // the first three that differ
   const auto note = [](std::vector<std::string>& texts, const std::string& text) {
     if (text.empty() || texts.size() == 3 || std::find(texts.begin(), texts.end(), text) != texts.end()) return;
@@ -164,11 +165,14 @@ std::string RankTelemetry::text(int rank) const {
   for (const Benchmark* benchmark : benchmarks_) {
     if (rank >= benchmark->context->world_size) continue;
     for (const Row* row : benchmark->rows) {
-      for (const auto& [reason, part] : row->throttle_of(rank)) reasons[reason] = std::max(reasons[reason], part);
+      for (const auto& [reason, part] : row->throttle_of(rank)) {
+        reasons[reason] = std::max(reasons[reason], part);
+        throttled.insert(benchmark->key.family());
+      }
       note(errors, errors_text(row->errors_of(rank), row->errors_rows));
     }
   }
-  if (!reasons.empty()) add("throttled: " + throttle_text(reasons));
+  if (!reasons.empty()) add("throttled in " + joined(throttled) + ": " + throttle_text(reasons));
   std::vector<std::string> others;
   for (const OtherProcess& process : processes(rank)) {
     others.push_back((process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/text.hpp"
@@ -35,15 +36,23 @@ std::vector<Finding> chosen(const std::vector<Finding>& findings, const auto& wa
   return some;
 }
 
+// "176 of 185 good (h200-sxm); 9 findings of others count too: 9 by peers": with these, the counts of the verdict.
 std::string rules_said(const Verdict& verdict, const Profile* profile) {
   if (profile == nullptr) return "no profile for this machine";
-  std::size_t kept = 0, all = 0;
+  std::size_t kept = 0, all = 0, others = 0;
+  std::map<Judgement, std::size_t> by;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
-    ++all;
-    if (finding.good()) ++kept;
+    ++(finding.judgement == Judgement::rule ? all : by[finding.judgement]);
+    if (finding.judgement == Judgement::rule && finding.good()) ++kept;
   }
-  return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")";
+  std::vector<std::string> words;
+  for (const auto& [judgement, count] : by) {
+    others += count;
+    words.push_back(std::to_string(count) + " by " + std::string(name(judgement)));
+  }
+  return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")" +
+         (others == 0 ? "" : "; the verdict counts " + plural(others, "more finding") + ": " + joined(words));
 }
 
 // "58 of 60 benchmarks"
@@ -191,7 +200,6 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   verdict.known_families = rules.known_families;
   verdict.families = rules.families;
   verdict.judged_families = rules.judged_families;
-  verdict.summaries.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
 }
 
 // GB/s of the NICs of one host, as the site says, else as they were read.
@@ -346,6 +354,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   verdict.culprits = diagnose(measured.benchmarks, std::move(table), verdict.findings, std::move(fabric.suspects));
   append(verdict, findings_of(verdict.culprits));
   append(verdict, std::move(fabric.findings));
+  verdict.summaries.insert(verdict.summaries.begin(), {Judgement::rule, rules_said(verdict, selection.profile)});
   conclude(verdict);
   return verdict;
 }
