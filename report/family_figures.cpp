@@ -10,12 +10,12 @@
 namespace shakedown {
 namespace {
 
-std::vector<FamilyFigure> good_rates(const Verdict& verdict) {
+std::vector<FamilyFigure> rates_of(const Verdict& verdict) {
   std::vector<FamilyFigure> rates;
   for (const Finding& finding : verdict.findings) {
     const auto compared = finding.compared();
     const bool is_rate = compared && (compared->limit.kind == LimitKind::min || compared->limit.kind == LimitKind::max);
-    if (!is_rate || !finding.good() || !finding.counts() || finding.key.family() == "preflight") continue;
+    if (!is_rate || !finding.counts() || finding.key.family() == "preflight") continue;
     rates.push_back({&finding, -compared->limit.shortfall(compared->value)});
   }
   return rates;
@@ -30,7 +30,7 @@ bool is_shown_before(const FamilyFigure& a, const FamilyFigure& b) {
 
 std::vector<FamilyFigure> family_figures(const Verdict& verdict) {
   std::vector<FamilyFigure> figures;
-  for (const FamilyFigure& rate : good_rates(verdict)) {
+  for (const FamilyFigure& rate : rates_of(verdict)) {
     const auto found = std::find_if(figures.begin(), figures.end(), [&](const FamilyFigure& figure) {
       return figure.finding->key.family() == rate.finding->key.family();
     });
@@ -44,7 +44,7 @@ std::vector<FamilyFigure> family_figures(const Verdict& verdict) {
 }
 
 std::string closest_text(const Verdict& verdict) {
-  const auto rates = good_rates(verdict);
+  const auto rates = rates_of(verdict);
   const auto closest =
       std::min_element(rates.begin(), rates.end(), [](const auto& a, const auto& b) { return a.margin < b.margin; });
   if (closest == rates.end()) return "";

@@ -17,12 +17,13 @@ namespace shakedown {
 namespace {
 
 struct Suite {
-  std::string cases;
+  std::string cases, notes;  // notes: what changes nothing; a test that passed cannot have a text in all schemas
   int tests = 0, failures = 0, errors = 0, skipped = 0;
 };
 
-std::string said(const char* element, const std::string& message, const std::string& text) {
-  return fmt::format("<{0} message=\"{1}\">{2}</{0}>", element, html_escaped(one_line(message)), html_escaped(text));
+std::string said(const char* element, std::string_view type, const std::string& message, const std::string& text) {
+  return fmt::format("<{0} type=\"{1}\" message=\"{2}\">{3}</{0}>", element, type, html_escaped(one_line(message)),
+                     html_escaped(text));
 }
 
 void add(Suite& suite, const std::string& family, const std::string& name, const std::string& body) {
@@ -37,10 +38,10 @@ std::string body(Suite& suite, const Finding& finding) {
     return fmt::format("<skipped message=\"{}\"/>", html_escaped(one_line(finding.detail)));
   }
   if (finding.good()) return "";
-  if (!finding.counts()) return "<system-out>" + html_escaped(finding_text(finding)) + "</system-out>";
+  if (!finding.counts()) return suite.notes += finding_text(finding) + "\n", "";
   const bool open = finding.status == Status::inconclusive || finding.status == Status::no_reference;
   ++(open ? suite.errors : suite.failures);
-  return said(open ? "error" : "failure", summary_text(finding), finding_text(finding));
+  return said(open ? "error" : "failure", name(finding.code), summary_text(finding), finding_text(finding));
 }
 
 std::string body(Suite& suite, const Change& change) {
@@ -51,12 +52,12 @@ std::string body(Suite& suite, const Change& change) {
     case Trend::same:
     case Trend::added: return "";
     case Trend::noisy: ++suite.skipped; return fmt::format("<skipped message=\"{}\"/>", html_escaped(one_line(text)));
-    case Trend::inconclusive: ++suite.errors; return said("error", message, message);
+    case Trend::inconclusive: ++suite.errors; return said("error", name(change.trend), message, message);
     case Trend::worse:
     case Trend::missing: break;
   }
   ++suite.failures;
-  return said("failure", message, message);
+  return said("failure", name(change.trend), message, message);
 }
 
 std::string counts(const Suite& suite) {
@@ -64,19 +65,26 @@ std::string counts(const Suite& suite) {
                      suite.failures, suite.errors, suite.skipped);
 }
 
-std::string document(const std::vector<std::pair<std::string, Suite>>& suites, const std::string& started) {
-  Suite sum;
+// Strict: each attribute and element that the schemas of Jenkins and of ReFrame ask for, and no other. Their times have
+// no time zone; what is unknown has the earliest.
+std::string document(const std::vector<std::pair<std::string, Suite>>& suites, const std::string& started,
+                     const std::vector<Node>& nodes) {
+  const bool is_known = started.size() == 20 && started.back() == 'Z';
+  const std::string time = is_known ? started.substr(0, 19) : "1970-01-01T00:00:00";
+  const std::string host = nodes.empty() ? "localhost"
+                           : nodes.size() == 1
+                               ? nodes.front().host
+                               : nodes.front().host + " and " + std::to_string(nodes.size() - 1) + " more";
   std::string out;
-  for (const auto& [family, suite] : suites) {
-    sum.tests += suite.tests;
-    sum.failures += suite.failures;
-    sum.errors += suite.errors;
-    sum.skipped += suite.skipped;
-    out += fmt::format("  <testsuite name=\"{}\" {}{}>\n{}  </testsuite>\n", html_escaped(family), counts(suite),
-                       started.empty() ? "" : " timestamp=\"" + html_escaped(started) + "\"", suite.cases);
+  for (std::size_t id = 0; id < suites.size(); ++id) {
+    const auto& [family, suite] = suites[id];
+    out += fmt::format(
+        "  <testsuite name=\"{}\" package=\"shakedown\" id=\"{}\" hostname=\"{}\" timestamp=\"{}\" {}>\n"
+        "    <properties/>\n{}    <system-out>{}</system-out>\n    <system-err/>\n  </testsuite>\n",
+        html_escaped(family), id, html_escaped(one_line(host)), html_escaped(time), counts(suite), suite.cases,
+        html_escaped(suite.notes));
   }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shakedown\" " + counts(sum) + ">\n" + out +
-         "</testsuites>\n";
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n" + out + "</testsuites>\n";
 }
 
 // The tests of the file are more than the findings that the verdict counts.
@@ -93,12 +101,12 @@ std::string junit_xml(const Verdict& verdict) {
   Suite& whole = suites.front().second;
   std::string judged;
   const std::string all = tests_text(verdict);
-  if (verdict.exit_code == 0) judged = "<system-out>" + html_escaped(all) + "</system-out>";
+  whole.notes = all + "\n";
   if (verdict.exit_code != 0) {
     const bool failed = verdict.state == State::fail;
     ++(failed ? whole.failures : whole.errors);
     const Headline headline = headline_of(verdict);
-    judged = said(failed ? "failure" : "error", text(headline), text_and_next(headline) + "\n" + all);
+    judged = said(failed ? "failure" : "error", lower(name(verdict.state)), text(headline), text_and_next(headline));
   }
   add(whole, "verdict", "verdict", judged);
   std::map<std::string, std::size_t> index;
@@ -112,7 +120,7 @@ std::string junit_xml(const Verdict& verdict) {
     if (const int n = ++times[name]; n > 1) name += " " + std::to_string(n);
     add(suite, family, name, body(suite, finding));
   }
-  return document(suites, verdict.started);
+  return document(suites, verdict.started, verdict.nodes);
 }
 
 std::string junit_xml(const Regression& regression) {
@@ -123,13 +131,13 @@ std::string junit_xml(const Regression& regression) {
   if (regression.exit_code != 0) {
     const bool failed = regression.exit_code == 1;
     ++(failed ? suite.failures : suite.errors);
-    judged = said(failed ? "failure" : "error", line, line);
+    judged = said(failed ? "failure" : "error", "regression", line, line);
   }
   add(suite, "regression", "regression", judged);
   for (const Change& change : regression.changes) {
     add(suite, family_of(change.key), joined_words(change.key, change.metric), body(suite, change));
   }
-  return document(suites, "");
+  return document(suites, "", {});
 }
 
 }  // namespace shakedown

@@ -6,11 +6,14 @@
 
 #include "base/timed_call.hpp"
 #include "report/bencher.hpp"
+#include "report/csv.hpp"
+#include "report/github_annotations.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
 #include "report/html/page.hpp"
 #include "report/junit.hpp"
 #include "report/markdown.hpp"
+#include "report/nagios.hpp"
 #include "report/prometheus.hpp"
 #include "report/regression_json.hpp"
 #include "report/superbench.hpp"
@@ -38,6 +41,11 @@ const std::vector<Output>& outputs() {
       {"--verdict", "write verdict.json (report/verdict.schema.json)", of_verdict<verdict_json>},
       {"--junit", "write JUnit's XML, with what was waived as skipped", of_verdict<junit_xml>},
       {"--markdown", "write Markdown, for the summary of a CI job", of_verdict<markdown_text>},
+      {"--github-annotations", "write ::error and ::warning lines, which a step of GitHub Actions prints",
+       of_verdict<github_annotations>},
+      {"--nagios", "write a line with performance data for Nagios and Icinga (ci/monitoring/check)",
+       of_verdict<nagios_line>},
+      {"--csv", "write a row for each finding, for spreadsheets and SQL", of_verdict<csv_text>},
       {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", of_verdict<prometheus_text>},
       {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
        of_figures<of_verdict<github_benchmark_json>>},

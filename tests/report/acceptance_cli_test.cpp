@@ -464,7 +464,7 @@ TEST_F(AcceptanceTest, WritesEveryForm) {
                                   " --superbench=" + path("s.jsonl") + " --bencher=" + path("b.json"));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(text_of("v.html").find("id=\"peers\""), std::string::npos) << "figures, too";
-  EXPECT_NE(text_of("v.xml").find("<failure message=\"FAIL node0 GPU 3 "), std::string::npos);
+  EXPECT_NE(text_of("v.xml").find("<failure type=\"fail\" message=\"FAIL node0 GPU 3 "), std::string::npos);
   EXPECT_EQ(text_of("s.jsonl").rfind("{\"node\":\"node0\"", 0), 0u);
   EXPECT_NE(text_of("b.json").find("\"lower_value\""), std::string::npos);
   EXPECT_NE(text_of("v.json").find("\"verdict\": \"fail\""), std::string::npos);
@@ -521,7 +521,7 @@ TEST_F(AcceptanceTest, LeavesNoOldReportOfAnyFormWhenInputCannotBeRead) {
                                               " --junit=" + path("v.xml")),
                  "none.json: no such file");
   EXPECT_NE(text_of("v.html").find("Not proven: the run is incomplete"), std::string::npos);
-  EXPECT_NE(text_of("v.xml").find("<error message=\"INCOMPLETE"), std::string::npos);
+  EXPECT_NE(text_of("v.xml").find("<error type=\"incomplete\" message=\"INCOMPLETE"), std::string::npos);
   EXPECT_EQ(text_of("v.md").rfind("## INCOMPLETE ", 0), 0u);
   EXPECT_NE(text_of("v.prom").find("verdict=\"incomplete\"} 1"), std::string::npos);
   EXPECT_EQ(text_of("g.json"), "[]\n");

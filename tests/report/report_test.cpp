@@ -11,12 +11,15 @@
 
 #include "base/text.hpp"
 #include "report/bencher.hpp"
+#include "report/csv.hpp"
 #include "report/escape.hpp"
+#include "report/github_annotations.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
 #include "report/html/page.hpp"
 #include "report/junit.hpp"
 #include "report/markdown.hpp"
+#include "report/nagios.hpp"
 #include "report/prometheus.hpp"
 #include "report/regression_json.hpp"
 #include "report/superbench.hpp"
@@ -156,7 +159,8 @@ TEST(RegressionJson, HasEachChangeWithItsLaunches) {
 TEST(RegressionJunit, FailsWhatIsWorseOrMissingAndSkipsWhatCannotBeJudged) {
   const std::string xml = junit_xml(changed());
   EXPECT_TRUE(contains(xml, "tests=\"5\" failures=\"3\" errors=\"0\" skipped=\"1\"")) << xml;
-  EXPECT_TRUE(contains(xml, "name=\"" + gemm + " tflops\" time=\"0\"><failure message=\"-14.3 %")) << xml;
+  EXPECT_TRUE(contains(xml, "name=\"" + gemm + " tflops\" time=\"0\"><failure type=\"worse\" message=\"-14.3 %"))
+      << xml;
 }
 
 TEST(RegressionPage, ShowsTheWorstFirstWithItsCourse) {
@@ -355,14 +359,14 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 TEST(Junit, TellsFailedWaivedAndWarnedApartAndSaysWhy) {
   const std::string text = junit_xml(failing());
-  EXPECT_TRUE(contains(text, "<failure message=\"fail 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003")) << text;
+  EXPECT_TRUE(contains(text, "<failure type=\"limit\" message=\"fail 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003"))
+      << text;
   EXPECT_TRUE(contains(text, "wrong | data &lt;b&gt;`x`&lt;/b&gt; second line")) << text;
   EXPECT_EQ(count(text, "<failure message=\"\""), 0u);
-  EXPECT_TRUE(contains(text, "<system-out>warn: " + gemm));
-  EXPECT_TRUE(std::regex_search(text, std::regex("<testsuite name=\"gemm\" tests=\"[0-9]+\" failures=\"[1-9]")));
-  EXPECT_TRUE(contains(text, " timestamp=\"2026-11-21T05:00:00Z\""));
-  const auto tests = static_cast<std::size_t>(std::stoi(text.substr(text.find("tests=\"") + 7)));
-  EXPECT_EQ(tests, failing().findings.size() + 1);
+  EXPECT_TRUE(contains(text, "<system-out>warn: " + gemm)) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("<testsuite name=\"gemm\" [^>]* tests=\"[0-9]+\" failures=\"[1-9]")));
+  EXPECT_TRUE(contains(text, " timestamp=\"2026-11-21T05:00:00\""));
+  const auto tests = failing().findings.size() + 1;
   EXPECT_EQ(count(text, "<testcase "), tests);
   EXPECT_TRUE(
       contains(text, verdict_line(failing()) +
@@ -384,7 +388,60 @@ TEST(Junit, NeverPassesWhatWasNotProven) {
   EXPECT_EQ(count(junit_xml(passing()), "<failure") + count(junit_xml(passing()), "<error"), 0u);
   Verdict nothing;
   nothing.notes.push_back("gemm.json: is cut off");
-  EXPECT_TRUE(contains(junit_xml(nothing), "<error message=\"INCOMPLETE gemm.json: is cut off\">"));
+  EXPECT_TRUE(contains(junit_xml(nothing), "<error type=\"incomplete\" message=\"INCOMPLETE gemm.json: is cut off\">"));
+}
+
+TEST(Nagios, HasAStateForEachVerdict) {
+  const auto state = [](State of, int exit_code) {
+    Verdict verdict;
+    std::tie(verdict.state, verdict.exit_code) = std::pair(of, exit_code);
+    verdict.notes = {"a|b"};
+    const std::string line = nagios_line(verdict);
+    return line.substr(0, line.find(':'));
+  };
+  EXPECT_EQ(state(State::pass, 0), "SHAKEDOWN OK");
+  EXPECT_EQ(state(State::fit, 0), "SHAKEDOWN OK");
+  EXPECT_EQ(state(State::partial, 0), "SHAKEDOWN OK") << "--partial-ok";
+  EXPECT_EQ(state(State::partial, 3), "SHAKEDOWN UNKNOWN");
+  EXPECT_EQ(state(State::inconclusive, 3), "SHAKEDOWN WARNING");
+  EXPECT_EQ(state(State::fail, 1), "SHAKEDOWN CRITICAL");
+  EXPECT_EQ(state(State::no_reference, 3), "SHAKEDOWN UNKNOWN");
+  EXPECT_EQ(state(State::incomplete, 3), "SHAKEDOWN UNKNOWN");
+  Verdict incomplete;
+  incomplete.notes = {"a|b"};
+  EXPECT_EQ(nagios_line(incomplete), "SHAKEDOWN UNKNOWN: INCOMPLETE a/b\n") << "performance data begin with a bar";
+  EXPECT_TRUE(contains(nagios_line(failing()), "|'gemm tflops'=600;;620: 'allreduce latency_us'=20;;60\n"))
+      << nagios_line(failing());
+}
+
+TEST(Csv, QuotesWhatWouldEndACell) {
+  const std::string text = csv_text(failing());
+  EXPECT_EQ(lines_of(text).size(), 2 + failing().findings.size() + failing().unjudged.size());
+  EXPECT_TRUE(contains(text, "\n" + gemm +
+                                 ",\"GEMM bf16, 8192 x 8192 x 8192\",tflops,600,TFLOPS,min,620,fail,rule,limit,3,"
+                                 "node0,GPU-1003,"))
+      << text;
+  Verdict verdict;
+  verdict.findings.resize(1);
+  verdict.findings[0].detail = "a \"b\"\nc";
+  EXPECT_TRUE(contains(csv_text(verdict), ",\"a \"\"b\"\" c\"\n")) << csv_text(verdict);
+}
+
+TEST(GithubAnnotations, AreAtMostTenOfALevel) {
+  Verdict verdict = failing();
+  for (int i = 0; i < 30; ++i) verdict.findings.push_back(verdict.findings.back());
+  for (const Verdict& each : {failing(), verdict}) {
+    const auto lines = lines_of(github_annotations(each));
+    EXPECT_EQ(lines.front().rfind("::error title=Shakedown FAIL::FAIL node0 GPU 3 (rank 3", 0), 0u) << lines.front();
+    const auto errors =
+        std::count_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("::error ", 0) == 0; });
+    EXPECT_LE(errors, 10);
+    EXPECT_GT(errors, 3);
+  }
+  EXPECT_TRUE(
+      contains(github_annotations(failing()), "::warning title=GEMM bf16%2C 8192 x 8192 x 8192::warn 600 TFLOPS"));
+  EXPECT_TRUE(contains(github_annotations(failing()), " 3.2 %25 off")) << github_annotations(failing());
+  EXPECT_EQ(github_annotations(passing()).rfind("::notice title=Shakedown PASS::PASS ", 0), 0u);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
