@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = """
 base/exit_code.cpp base/files.cpp base/replace_file.cpp base/run_lock.cpp
-fixtures/liveness/stalls.cpp fixtures/ranks/door.cpp fixtures/liveness/fault.cpp fixtures/liveness/heartbeat.cpp fixtures/liveness/launcher.cpp fixtures/ranks/meeting.cpp fixtures/ranks/tcp_links.cpp fixtures/plan/options.cpp
+fixtures/liveness/stalls.cpp base/door.cpp fixtures/liveness/fault.cpp fixtures/liveness/heartbeat.cpp fixtures/liveness/launcher.cpp fixtures/ranks/meeting.cpp fixtures/ranks/tcp_links.cpp fixtures/plan/options.cpp
 fixtures/pairs/pairing.cpp fixtures/ranks/rendezvous.cpp fixtures/liveness/watchdog.cpp
 launch/agreement.cpp launch/choice.cpp launch/supervisor.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp launch/rank_program.cpp
 launch/run_folder.cpp
