@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <system_error>
 
@@ -110,6 +111,7 @@ class Running {
     if (job.out) supervisor.descriptors.emplace_back(out_end.get(), STDOUT_FILENO);
     if (job.error) supervisor.descriptors.emplace_back(error_end.get(), STDERR_FILENO);
     supervisor.descriptors.emplace_back(theirs.get(), kept);
+    std::copy(job.descriptors.begin(), job.descriptors.end(), std::back_inserter(supervisor.descriptors));
     supervisor.has_input = job.reads;
     supervisor.own_session = true;
     const auto started = start(supervisor);
@@ -129,6 +131,7 @@ class Running {
   }
 
   void look() {
+    listen();  // before results, which come after the events of their rows
     out_.take([&](std::string_view line) { hear(line, job_.out); });
     error_.take([&](std::string_view line) { hear(line, job_.error); });
     receive();
@@ -140,6 +143,7 @@ class Running {
       // What is in the pipes is still ours; who else holds them is not waited for.
       out_.take([&](std::string_view line) { hear(line, job_.out); });
       error_.take([&](std::string_view line) { hear(line, job_.error); });
+      listen();
     }
     const auto now = Clock::now();
     if (told_ && now > *told_ + patience_) supervisor_ = 0;
@@ -187,10 +191,21 @@ class Running {
 
   void hear(std::string_view line, const std::function<void(std::string_view)>& hearer) {
     heard_ = Clock::now();
-    if (!last_words_ && job_.announces_end && job_.announces_end(line)) last_words_ = heard_;
     hearer(line);
     if (!job_.enough || told_) return;
     if (const auto why = job_.enough(); !why.empty()) end(why);
+  }
+
+  void listen() {
+    if (!job_.listen) return;
+    constexpr int max_turns_at_end = 64;  // a process that is left behind may send without end
+    const int turns = over() ? max_turns_at_end : 1;
+    for (int turn = 0; turn < turns; ++turn) {
+      const auto heard = job_.listen();
+      if (heard == Job::Heard::nothing) return;
+      heard_ = Clock::now();
+      if (!last_words_ && heard == Job::Heard::its_end) last_words_ = heard_;
+    }
   }
 
   void receive() {

@@ -41,8 +41,12 @@ struct Job {
   std::optional<std::chrono::duration<double>> silence = std::nullopt;
   /// Ended after so long in any case.
   std::optional<std::chrono::duration<double>> limit = std::nullopt;
-  /// Whether this line says that the job is about to end; it then has this long.
-  std::function<bool(std::string_view line)> announces_end = {};
+  /// Descriptors that it inherits: here, and their numbers there, from 3 to 8.
+  std::vector<std::pair<int, int>> descriptors = {};
+  /// Called ten times a second while it runs, and at its end: reads what it says elsewhere. That it says that it ends
+  /// gives it `last_words`.
+  enum class Heard { nothing, something, its_end };
+  std::function<Heard()> listen = {};
   std::chrono::duration<double> last_words{10};
   /// After a signal to this process it is left to its supervisor once this has passed, so that there is time for a
   /// verdict.

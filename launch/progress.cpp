@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "base/console.hpp"
 #include "base/key.hpp"
@@ -15,40 +15,6 @@
 
 namespace shakedown {
 namespace {
-
-struct ProgressLine {
-  int done = 0, total = 0;
-  std::string key;
-  std::optional<double> left;  // seconds
-};
-
-/// The number behind these words.
-std::optional<double> number_behind(std::string_view line, std::string_view words) {
-  const auto at = line.find(words);
-  double value = 0;
-  if (at == std::string_view::npos) return std::nullopt;
-  line.remove_prefix(at + words.size());
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-  return error == std::errc() && value >= 0 && value < 1e9 ? std::optional(value) : std::nullopt;
-}
-
-/// Of "[12/120] gemm/dtype:bf16, 3 s so far, 108 left (about 20.5 s)", and of "[0/120] gemm, 23.5 s in all".
-std::optional<ProgressLine> progress_in(std::string_view line) {
-  ProgressLine progress;
-  const auto number = [&line](char before, int& value) {
-    if (line.empty() || line.front() != before) return false;
-    const auto [end, error] = std::from_chars(line.data() + 1, line.data() + line.size(), value);
-    if (error != std::errc()) return false;
-    line.remove_prefix(static_cast<std::size_t>(end - line.data()));
-    return true;
-  };
-  if (!number('[', progress.done) || !number('/', progress.total) || line.substr(0, 2) != "] ") return std::nullopt;
-  if (progress.done < 0 || progress.total < std::max(1, progress.done)) return std::nullopt;
-  progress.key = one_line(line.substr(2, line.find(',') - 2));
-  progress.left = number_behind(line, progress.done == 0 ? ", " : " left (about ");
-  if (progress.done == 0 && (!progress.left || line.find(" s in all") == std::string_view::npos)) return std::nullopt;
-  return progress;
-}
 
 /// How far a figure is from its limit, as a part of the limit; nothing for a finding that has no such distance.
 std::optional<double> distance(const Finding& finding) {
@@ -92,16 +58,6 @@ bool makes_fail(const Finding& finding, const std::string& family) {
   return fails && finding.counts() && family_of(finding.key) == family;
 }
 
-bool begins_row(std::string_view line) {
-  const auto progress = progress_in(line);
-  return progress && progress->done > 0;
-}
-
-std::optional<double> planned_seconds(std::string_view line) {
-  const auto progress = progress_in(line);
-  return progress && progress->done == 0 ? progress->left : std::nullopt;
-}
-
 Progress::Progress(const std::vector<std::string>& families) {
   for (const auto& family : families) rows_.emplace_back().family = family;
 }
@@ -111,18 +67,17 @@ Progress::Row* Progress::row_of(std::string_view family) {
   return found == rows_.end() ? nullptr : &*found;
 }
 
-void Progress::heard(std::string_view line, double now) {
-  const auto progress = progress_in(line);
-  if (!progress) return;
-  Row* const row = row_of(family_of(progress->key));
+void Progress::heard(const Event& event, double now) {
+  const bool is_row = event.kind == Event::Kind::row;
+  Row* const row = is_row || event.kind == Event::Kind::plan ? row_of(family_of(event.key)) : nullptr;
   if (row == nullptr || row->ended) return;
-  row->left = progress->left;
+  row->left = event.seconds;
   row->left_at = now;
-  if (progress->done == 0) return;  // what is planned, and nothing else
+  if (!is_row) return;
   if (!row->began) row->began = now;
-  row->done = progress->done;
-  row->total = progress->total;
-  row->doing = progress->key;
+  row->done = event.row;
+  row->total = event.rows;
+  row->doing = event.key;
 }
 
 void Progress::arrived(const std::string& family, const Verdict& verdict, double now) {
@@ -213,7 +168,7 @@ Screen::~Screen() {
   std::fputc('\n', stderr);
 }
 
-void Screen::heard(std::string_view line) { progress_.heard(line, now()); }
+void Screen::heard(const Event& event) { progress_.heard(event, now()); }
 
 void Screen::arrived(const std::string& family, const Verdict& verdict) {
   progress_.arrived(family, verdict, now());
@@ -229,6 +184,15 @@ void Screen::tick() {
   std::fprintf(stderr, "%s%s", up.c_str(), text.c_str());
   drawn_lines_ = static_cast<int>(std::count(text.begin(), text.end(), '\n')) + 1;
   drawn_at_ = Clock::now();
+}
+
+void Screen::warn_of_no_events(const std::string& why) {
+  if (std::exchange(misses_events_, true)) return;
+  clear();
+  std::fprintf(stderr,
+               "shakedown: no events of the ranks arrive%s: families are shown when they end, and what ranks say is in "
+               "the log\n",
+               why.empty() ? "" : (" (" + why + ")").c_str());
 }
 
 void Screen::clear() {

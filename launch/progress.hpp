@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/event.hpp"
 #include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
@@ -19,20 +20,13 @@ std::string short_text(const Finding&);
 /// Whether the finding is of this family, and makes it fail.
 bool makes_fail(const Finding&, const std::string& family);
 
-/// Returns whether the line of a rank says that a row has begun: "[1/120] gemm/..., 0 s so far".
-bool begins_row(std::string_view line);
-
-/// Returns the seconds that ranks plan for a family, of "[0/120] gemm, 9 s in all"; nullopt for another line.
-std::optional<double> planned_seconds(std::string_view line);
-
 /// The state of all families. Pure: seconds are counted from the start of the measurement, by whoever calls.
 class Progress {
  public:
   explicit Progress(const std::vector<std::string>& families);
 
-  /// A line of the ranks; only "[12/120] gemm/...", their progress, and "[0/120] gemm, 9 s in all", their plan, change
-  /// anything.
-  void heard(std::string_view line, double now);
+  /// An event of the ranks; only their plan and rows of known families change anything.
+  void heard(const Event&, double now);
   /// A family has its result. The verdict is of this family alone.
   void arrived(const std::string& family, const Verdict&, double now);
 
@@ -70,12 +64,15 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
   ~Screen();
 
-  void heard(std::string_view line);
+  void heard(const Event&);
   void arrived(const std::string& family, const Verdict&);
   /// Draws the board if the last drawing is older than a quarter of a second.
   void tick();
   /// Takes the board away, for whoever wants to print; the next tick draws it again.
   void clear();
+
+  /// Says once that the ranks send no events, and why, if that is known.
+  void warn_of_no_events(const std::string& why);
 
   bool in_place() const { return in_place_; }
 
@@ -84,7 +81,7 @@ class Screen {
   double now() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
   Progress progress_;
-  bool in_place_, color_;
+  bool in_place_, color_, misses_events_ = false;
   Clock::time_point began_ = Clock::now(), drawn_at_{};
   int drawn_lines_ = 0;
 };

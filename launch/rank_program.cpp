@@ -17,7 +17,6 @@
 #include "base/time_limits.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/mpirun_prefix.hpp"
-#include "launch/rank_output.hpp"
 #include "node/dcgm.hpp"
 
 namespace shakedown {
@@ -27,7 +26,9 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 constexpr int max_starts = 3;  // of ranks that die before the first row
-constexpr std::size_t max_lines_heard = 500;
+constexpr std::size_t max_lines_heard = 500, max_lost_heard = 100'000;
+constexpr int max_texts_shown = 1000;
+const std::string events_variable = "SHAKEDOWN_EVENTS";
 
 bool runs_dcgm(const AcceptOptions& options, const std::string& name) {
   return options.dcgm > 0 && (name == "preflight" || name == resident);
@@ -126,6 +127,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
                          Screen& screen)
     : screen_(screen),
       ends_(launch.ends),
+      over_tcp_(!launch.prefix.empty()),
       name_("bench_" + name),
       log_(folder / "log", RunFile::Mode::append),
       restarts_(!launch.rank),
@@ -140,36 +142,62 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   command.push_back("--run-id=" + id);
   command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
   job = job_of_ranks(options, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
-  job.error = [this](std::string_view line) { hear(line); };
+  if (is_mpirun(launch.prefix)) job.command.insert(job.command.begin() + 1, {"-x", events_variable});
+  job.error = [this](std::string_view line) {
+    log_.try_write(std::string(line) + "\n");
+    if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
+  };
+  job.listen = [this] {
+    auto heard = Job::Heard::nothing;
+    channel_->read([&](const Event& event) {
+      hear(event);
+      heard = std::max(heard, event.kind == Event::Kind::lost ? Job::Heard::its_end : Job::Heard::something);
+    });
+    return heard;
+  };
   job.tick = [this] { screen_.tick(); };
-  job.announces_end = announces_end;
   job.patience_on_signal = Seconds(3);
   // The ranks' own limits speak first: the start, one benchmark, and a minute.
   job.silence = Seconds(options.startup_timeout + options.timeout + 60 +
                         (runs_dcgm(options, name) ? dcgm_limit(options.dcgm, options.timeout) : 0));
 }
 
-void RankProgram::hear(std::string_view line) {
-  log_.try_write(std::string(line) + "\n");
-  if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
-  planned_ += planned_seconds(line).value_or(0);
-  if (begins_row(line)) {
+void RankProgram::hear(const Event& event) {
+  screen_.heard(event);
+  if (event.kind == Event::Kind::plan) planned_ += event.seconds.value_or(0);
+  if (event.kind == Event::Kind::row) {
     measured = true;
     if (!std::exchange(has_rows_, true)) warn_of_time_limit();
   }
-  if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
-  screen_.heard(line);
-  if (is_for_people(line)) said = line.substr(line.find(' ') + 1);
-  const bool refused = !refused_.empty();
-  if (!refused) refused_ = refusal_in(line);
-  if (!is_for_people(line) || refused != !refused_.empty()) return;  // the first one is said at the end
+  if (lost.size() < max_lost_heard) lost.insert(lost.end(), event.hosts.begin(), event.hosts.end());
+  if (!event.text.empty()) show(event);
+}
+
+void RankProgram::show(const Event& event) {
+  said = event.text;
+  if (event.kind == Event::Kind::refused && event.why != Event::Refusal::other && refused_.empty()) {
+    refused_ = said + (event.why == Event::Refusal::gpu_in_use ? "; wait for it, or end it" : "");
+    return;  // said at the end
+  }
+  if (++texts_shown_ > max_texts_shown) return;
   screen_.clear();
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  say(said);
+}
+
+/// Runs the job once, with a channel for its events that no rank of another launch knows.
+Ending RankProgram::run_once(Signals& signals) {
+  channel_.emplace(over_tcp_);
+  job.descriptors = {{channel_->descriptor(), EventChannel::descriptor_in_job}};
+  std::erase_if(job.variables, [](const auto& variable) { return variable.first == events_variable; });
+  job.variables.emplace_back(events_variable, channel_->address());
+  auto ending = run_jobs({job}, signals).front();
+  if (measured && !channel_->was_heard()) screen_.warn_of_no_events(channel_->why_not());
+  return ending;
 }
 
 Ending RankProgram::run(Signals& signals) {
   for (;; ++starts) {
-    auto ending = run_jobs({job}, signals).front();
+    auto ending = run_once(signals);
     stop_if_told(signals);
     if (!refused_.empty()) throw CannotRun(refused_);
     const auto fault = has_died_before_ ? std::nullopt : fault_of_start(ending);

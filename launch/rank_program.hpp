@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launch/agreement.hpp"
+#include "launch/event_channel.hpp"
 #include "launch/progress.hpp"
 #include "launch/run_folder.hpp"
 #include "launch/start_faults.hpp"
@@ -66,12 +67,14 @@ class RankProgram {
 
   Job job;
   std::vector<std::string> lost;  // hosts that its ranks named
-  std::string said;               // to people, last
+  std::string said;               // by its ranks to people, last
   int starts = 1;
   bool measured = false;  // a row has begun, or a result has come
 
  private:
-  void hear(std::string_view line);
+  Ending run_once(Signals&);
+  void hear(const Event&);
+  void show(const Event&);
   std::optional<StartFault> fault_of_start(const Ending&) const;
   bool died_in_start(const Ending&) const;
   void warn_of_time_limit();
@@ -79,7 +82,10 @@ class RankProgram {
   Screen& screen_;
   std::optional<double> ends_;
   double planned_ = 0;
-  bool has_rows_ = false;  // standard error said that one begins; the result may have been read before that
+  bool has_rows_ = false;  // an event said that one begins; the result may have been read before that
+  int texts_shown_ = 0;
+  bool over_tcp_;
+  std::optional<EventChannel> channel_;  // of the current launch
   std::string name_, refused_;
   RunFile log_;
   std::vector<std::string> heard_;                   // the first lines on standard error

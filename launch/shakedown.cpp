@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/event.hpp"
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/keeper.hpp"
@@ -253,11 +254,20 @@ int show_help(Words words) {
   return 0;
 }
 
+/// Sends an event for scripts that start ranks (ci/with_cuda): they cannot prove that they are of the job.
+int send_event(const Words& words) {
+  const auto event = words.size() == 1 ? event_in(words.front()) : std::nullopt;
+  if (!event) throw InputError("event: one line of JSON is needed, as in base/event.hpp");
+  EventSender(std::getenv("SHAKEDOWN_EVENTS")).say(*event);
+  return 0;
+}
+
 int run(const Words& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const Words rest(words.begin() + 1, words.end());
   if (words.front() == "supervisor") return supervise(rest);
   if (words.front() == "ctest") return ctest_step(rest);
+  if (words.front() == "event") return send_event(rest);
   const Verb* const verb = verb_of(words);
   // Words after the program belong to it.
   const auto ours = verb != nullptr && verb->reads == Verb::words ? std::min<std::ptrdiff_t>(std::ssize(words), 2)

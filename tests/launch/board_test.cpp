@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 namespace shakedown::board_test {
 namespace {
@@ -33,6 +34,10 @@ std::string line(const Progress& progress, const std::string& family, double now
   return text.substr(begin, text.find('\n', at) - begin);
 }
 
+Event row(const std::string& key, int number, std::optional<double> seconds = std::nullopt) {
+  return {.kind = Event::Kind::row, .key = key, .row = number, .rows = 5, .seconds = seconds};
+}
+
 class BoardTest : public testing::Test {
  protected:
   Progress progress{{"preflight", "gemm", "hbm"}};
@@ -44,26 +49,26 @@ TEST_F(BoardTest, BeginsWithEveryFamilyWaiting) {
 }
 
 TEST_F(BoardTest, ShowsHowFarAFamilyIsAndHowLongItStillTakes) {
-  progress.heard("[1/5] gemm/dtype:bf16/m:8192, 0 s so far, 4 left", 10);
+  progress.heard(row("gemm/dtype:bf16/m:8192", 1), 10);
   EXPECT_EQ(line(progress, "gemm"), "...   gemm         0 s  1/5  gemm/dtype:bf16/m:8192");
-  progress.heard("[3/5] gemm/dtype:f32/m:8192, 4 s so far, 2 left (about 6.4 s)", 14);
+  progress.heard(row("gemm/dtype:f32/m:8192", 3, 6.4), 14);
   EXPECT_EQ(line(progress, "gemm", 16), "...   gemm         6 s  3/5, about 4 s left  gemm/dtype:f32/m:8192");
   EXPECT_NE(line(progress, "gemm", 99).find("about 0 s left"), std::string::npos);
 }
 
 TEST_F(BoardTest, KnowsFromThePlanHowLongAFirstRunTakes) {
-  for (const auto* family : {"preflight, 3.0", "gemm, 9.4", "hbm, 2.0"}) {
-    progress.heard("[0/5] " + std::string(family) + " s in all", 1);
+  for (const auto& [family, seconds] : std::map<std::string, double>{{"preflight", 3}, {"gemm", 9.4}, {"hbm", 2}}) {
+    progress.heard({.kind = Event::Kind::plan, .key = family, .rows = 5, .seconds = seconds}, 1);
   }
   EXPECT_EQ(line(progress, "hbm"), "      hbm               about 2 s");
   EXPECT_NE(progress.text(1, 80, false).find("0 of 3 families, 1 s, about 14 s left"), std::string::npos);
   progress.arrived("preflight", verdict({}), 4);
-  progress.heard("[1/5] gemm/a:1, 0 s so far, 4 left (about 8.0 s)", 5);
+  progress.heard(row("gemm/a:1", 1, 8), 5);
   EXPECT_NE(progress.text(6, 80, false).find("1 of 3 families, 6 s, about 9 s left"), std::string::npos);
 }
 
 TEST_F(BoardTest, ShowsOfAFamilyTheFigureThatIsNearestToItsLimit) {
-  progress.heard("[1/2] gemm/a:1, 0 s so far", 1);
+  progress.heard(row("gemm/a:1", 1), 1);
   progress.arrived("gemm", verdict({finding("gemm/a:1", 800, 400), finding("gemm/b:2", 440, 400)}), 4);
   EXPECT_EQ(line(progress, "gemm"), "ok    gemm         3 s  440 TFLOPS (min 400)  gemm/b:2");
   EXPECT_EQ(progress.line_of("gemm"), "[1/3] gemm: ok, 3 s; nearest to its limit: 440 TFLOPS (min 400)  gemm/b:2");
@@ -77,12 +82,10 @@ TEST_F(BoardTest, ShowsWhatFailsAndCountsTheRest) {
   EXPECT_NE(progress.text(6, 200, false).find("1 of 3 families, 6 s"), std::string::npos);
 }
 
-TEST_F(BoardTest, TakesALineThatIsNoProgressForNone) {
-  for (const auto* other : {"", "[", "[1", "[1/", "[1/2", "[1/2]", "[0/2] gemm/a, 1 s", "[0/0] gemm, 1 s in all",
-                            "[0/2] gemm, x s in all", "[-1/2] gemm", "[3/2] gemm/a, 1 s", "[x/2] gemm/a",
-                            "shakedown: gemm", "[1/2] nosuch/a, 1 s", "[99999999999/2] gemm/a"}) {
-    progress.heard(other, 3);
-  }
+TEST_F(BoardTest, TakesAnEventThatIsNoProgressForNone) {
+  progress.heard(row("nosuch/a", 1), 3);
+  progress.heard({.kind = Event::Kind::note, .key = "gemm/a", .row = 1, .rows = 2, .text = "hello"}, 3);
+  progress.heard({.kind = Event::Kind::lost, .key = "gemm/a", .row = 1, .rows = 2}, 3);
   EXPECT_NE(progress.text(3, 80, false).find("      gemm              \n"), std::string::npos)
       << progress.text(3, 80, false);
   EXPECT_EQ(progress.line_of("gemm"), "") << "it has no result";
@@ -109,7 +112,7 @@ TEST_F(BoardTest, NamesTheFactOfWhichItsKeyHasMany) {
 }
 
 TEST_F(BoardTest, FitsAnyWidth) {
-  progress.heard("[1/5] gemm/dtype:bf16/m:8192/n:8192/k:8192, 0 s so far, 4 left", 10);
+  progress.heard(row("gemm/dtype:bf16/m:8192/n:8192/k:8192", 1), 10);
   for (const std::size_t width : {1u, 4u, 20u, 79u}) {
     const auto text = progress.text(10, width, false) + "\n";
     std::size_t begin = 0;

@@ -17,6 +17,7 @@ while read -r family; do
   cat >"$tree/bin/bench_$family" <<END
 #!/bin/sh
 echo "[1/1] $family, 0 s so far" >&2
+"$tree/bin/shakedown" event '{"event": "row", "key": "$family/of:all", "row": 1, "rows": 1}'
 echo "\$@" >"$scratch/arguments.$family"
 [ ! -e "$scratch/does.$family" ] || . "$scratch/does.$family"
 crashed= id=
@@ -412,8 +413,7 @@ for flag; do
 done
 for family in "\${families[@]}"; do
   if [[ \$family == gemm && \$OMPI_COMM_WORLD_SIZE == \$(cat "$scratch/loses" 2>/dev/null) ]]; then
-    echo "shakedown: rank 1 (nodeb) ended unexpectedly in gemm; the job cannot go on" >&2
-    echo "shakedown-lost: nodeb" >&2
+    "$tree/bin/shakedown" event '{"event": "lost", "hosts": ["nodeb"], "text": "rank 1 (nodeb) ended unexpectedly in gemm"}'
     exit 3
   fi
   printf '{"family": "%s", "result": %s}\n' "\$family" \

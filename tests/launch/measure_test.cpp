@@ -26,6 +26,12 @@ using Words = std::vector<std::string>;
 const fs::path source = SHAKEDOWN_SOURCE_DIR;
 const fs::path stored = source / "ci/baselines/h200-sxm/4ranks/1";
 
+// For the scripts of programs: sends an event: `event refused '"text": "no"'`
+const std::string event = R"sh(event() { echo "{\"event\": \"$1\"${2:+, $2}}" >&${SHAKEDOWN_EVENTS%% *}; }
+lost() { event lost "\"hosts\": [\"${*// /\", \"}\"], \"text\": \"a rank ended\""; }
+row() { event row '"key": "hbm/op:copy", "row": 1, "rows": 9, "seconds": 1'; }
+)sh";
+
 class Measure : public testing::Test {
  protected:
   Measure() {
@@ -39,7 +45,7 @@ class Measure : public testing::Test {
 
   void program(const std::string& name, const std::string& script) const {
     const auto file = scratch / "bin" / ("bench_" + name);
-    std::ofstream(file) << "#!/bin/bash\nstored=" << stored.string() << "\n" << script << "\n";
+    std::ofstream(file) << "#!/bin/bash\nstored=" << stored.string() << "\n" << event << script << "\n";
     fs::permissions(file, fs::perms::owner_all);
   }
   /// Creates one program that prints the results of all families and then runs `end`.
@@ -168,12 +174,13 @@ TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
 
 TEST_F(Measure, SaysToPeopleWhatIsForThemAndKeepsAllInTheLog) {
   const auto said = said_by([&] {
-    measure_one("echo 'shakedown: nodea: 4 GPUs' >&2; echo 'a line of NCCL' >&2; echo 'shakedown-lost: nodeb' >&2");
+    measure_one(
+        "echo 'shakedown: nodea: 4 GPUs' >&2; echo 'a line of NCCL' >&2; event note '\"text\": \"nodea: 8 GPUs\"'");
   });
-  EXPECT_TRUE(has(said, "shakedown: nodea: 4 GPUs\n")) << said;
-  EXPECT_FALSE(has(said, "NCCL") || has(said, "nodeb")) << said;
+  EXPECT_TRUE(has(said, "shakedown: nodea: 8 GPUs\n")) << said;
+  EXPECT_FALSE(has(said, "NCCL") || has(said, "4 GPUs")) << said;
   const auto log = read_file(scratch / "run/log");
-  for (const auto* line : {"shakedown: nodea: 4 GPUs\n", "a line of NCCL\n", "shakedown-lost: nodeb\n"}) {
+  for (const auto* line : {"shakedown: nodea: 4 GPUs\n", "a line of NCCL\n"}) {
     EXPECT_TRUE(has(log, line)) << log;
   }
 }
@@ -211,7 +218,7 @@ TEST_F(Measure, MarksTheLastOfAllFamiliesWhereTheirProgramDiedAfterIt) {
 TEST_F(Measure, RemembersTheFamilyInWhichTheProgramOfAllDied) {
   program("all", R"sh(
 printf '{"family": "hbm", "result": %s}\n' "$(tr '\n' ' ' <$stored/hbm.json)"
-echo 'shakedown-lost: nodeb' >&2
+lost nodeb
 exit 3)sh");
   const auto together = measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
   EXPECT_TRUE(together.something_is_missing);
@@ -223,15 +230,14 @@ exit 3)sh");
 }
 
 TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
-  const std::string refuses = "echo 'shakedown: --site: no such file' >&2\n";
+  const std::string refuses = "event refused '\"text\": \"--site: no such file\"'\n";
   const auto refusal = [&](const std::string& script) {
     program("all", script);
     return input_error_of([&] { measure_together(options, launch, programs, scratch / "run", "r", signals, screen); });
   };
   EXPECT_EQ(refusal(refuses + "exit 2"), "--site: no such file");
   EXPECT_EQ(refusal("exit 2"), "") << "it has not said why";
-  const std::string row = "echo '[1/9] something, 0 s so far' >&2\n";
-  EXPECT_EQ(refusal(row + refuses + "exit 3"), "") << "this code is of another end";
+  EXPECT_EQ(refusal("row\n" + refuses + "exit 3"), "") << "this code is of another end";
   EXPECT_EQ(refusal(R"sh(printf '{"family": "hbm", "result": %s}\n' "$(tr '\n' ' ' <$stored/hbm.json)")sh"
                     "\n" +
                     refuses + "exit 2"),
@@ -264,12 +270,12 @@ TEST_F(Measure, AccusesNoMachineWhereTheLauncherIsKilled) {
 }
 
 TEST_F(Measure, RefusesWhereAGpuIsInUse) {
-  program("hbm", "echo 'shakedown: rank 0 (a): GPU-1 is in use by another measurement: process 7' >&2; exit 3");
+  program("hbm", R"sh(event refused '"why": "gpu_in_use", "text": "rank 0 (a): GPU-1 is taken"'; exit 3)sh");
   try {
     measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
     FAIL() << "it is refused";
   } catch (const CannotRun& refused) {
-    EXPECT_TRUE(has(refused.what(), "GPU-1 is in use by another measurement: process 7")) << refused.what();
+    EXPECT_STREQ(refused.what(), "rank 0 (a): GPU-1 is taken; wait for it, or end it");
     EXPECT_FALSE(has(refused.what(), "launches")) << "it is not started again";
   }
 }
@@ -333,8 +339,7 @@ TEST_F(MeasureStarts, AreTriedAgainWhereRanksDieBeforeTheirFirstRow) {
 }
 
 TEST_F(MeasureStarts, AreNotTriedAgainWhereThatWouldChangeNothing) {
-  for (const auto* script : {"echo '[1/9] hbm/op:copy, 0 s so far' >&2; exit 9", "echo '{'; exit 9", "exit 2",
-                             "echo 'shakedown-lost: nodeb' >&2; exit 9"}) {
+  for (const auto* script : {"row; exit 9", "echo '{'; exit 9", "exit 2", "lost nodeb; exit 9"}) {
     const auto why = why_not(script);
     EXPECT_EQ(why.rfind("hbm wrote no result: bench_hbm ended with exit code ", 0), 0U) << script << ": " << why;
     EXPECT_EQ(starts(), 1U) << script;
@@ -385,7 +390,7 @@ TEST_F(Measure, SaysOnceRowsBeginThatThePlanTakesLongerThanTheJobHas) {
     program("hbm", script + "\ncat $stored/hbm.json");
     return said_by([&] { measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen); });
   };
-  const std::string plan = "echo '[0/2] hbm, 50 s in all' >&2; ", row = "echo '[1/2] hbm/op:copy, 0 s so far' >&2; ";
+  const std::string plan = R"sh(event plan '"key": "hbm", "rows": 2, "seconds": 50'; )sh", row = "row; ";
   const auto once = said(20, plan + row + row);
   EXPECT_TRUE(has(once, "the plan takes about 50 s, and the job ends in ")) << once;
   EXPECT_EQ(once.find("the plan takes"), once.rfind("the plan takes")) << once;
@@ -561,13 +566,12 @@ flags=" $* "
 with() { [[ $flags == *" $1 "* ]]; }
 result() { sed 's/"run_id": *"[^"]*"/"run_id": "r"/' ${2:-$stored/$1.json}; }
 give() { printf '{"family": "%s", "result": %s}\n' $1 "$(result $1 $2 | tr '\n' ' ')"; }
-row() { echo '[1/9] something, 0 s so far' >&2; }
 )sh";
 };
 
 TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
   measures_all("if with --families=hbm,p2p; then give hbm; rm " + (scratch / "answer.nodeb").string() +
-               "; echo 'shakedown-lost: nodeb' >&2; exit 3; fi\n"
+               "; lost nodeb; exit 3; fi\n"
                "with --families=p2p && with --crashed=p2p && with --lost=nodeb && give p2p\n");
   const auto run = measure();
   EXPECT_EQ(run.missed, std::nullopt) << run.said;
@@ -583,8 +587,7 @@ TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
 
 TEST_F(MeasureFamilies, StartsAtMostThreeTimesWithFewerHosts) {
   measures_all("row; for host in nodea nodeb nodec; do [[ ! -e " + scratch.string() +
-               "/answer.$host ]] || break; done; rm " + scratch.string() +
-               "/answer.$host; echo \"shakedown-lost: $host\" >&2; exit 3");
+               "/answer.$host ]] || break; done; rm " + scratch.string() + "/answer.$host; lost $host; exit 3");
   for (const auto* host : {"noded", "nodee"}) is_up(host);
   std::ofstream(hosts_file, std::ios::app) << "noded slots=2\nnodee slots=2\n";
   measures("hbm", "result hbm");
@@ -595,7 +598,7 @@ TEST_F(MeasureFamilies, StartsAtMostThreeTimesWithFewerHosts) {
 }
 
 TEST_F(MeasureFamilies, MeasuresAloneWhereEveryHostIsNamed) {
-  measures_all("give hbm; echo 'shakedown-lost: nodea nodeb nodec' >&2; exit 3");
+  measures_all("give hbm; lost nodea nodeb nodec; exit 3");
   measures("p2p", "result p2p");
   const auto run = measure();
   EXPECT_EQ(run.missed, std::nullopt) << run.said;

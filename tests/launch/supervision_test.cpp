@@ -125,12 +125,19 @@ TEST_F(Supervision, AJobThatIgnoresTermIsKilledWithAllThatItStarted) {
 }
 
 TEST_F(Supervision, AfterItsLastWordsAJobHasAWhileAndNoMore) {
-  auto lingers = job("echo 'shakedown: timeout: rank 1 did not advance' >&2; sleep 100");
-  lingers.announces_end = [](std::string_view line) { return line.find("timeout:") != std::string_view::npos; };
+  auto lingers = job("sleep 100");
+  lingers.listen = [] { return Job::Heard::its_end; };
   lingers.last_words = 500ms;
   const auto ending = run(lingers);
   EXPECT_NE(ending.told.find("it had said that it ends"), std::string::npos) << ending.told;
   EXPECT_LT(seconds, 20);
+}
+
+TEST_F(Supervision, WhatAJobSaysElsewhereIsASignOfLife) {
+  auto quiet = job("sleep 2");
+  quiet.silence = 1s;
+  quiet.listen = [] { return Job::Heard::something; };
+  EXPECT_TRUE(run(quiet).good()) << "and what it leaves behind may send without end";
 }
 
 TEST_F(Supervision, WhoHoldsTheOutputsOpenIsNotWaitedFor) {
