@@ -72,7 +72,10 @@ for flag; do
   [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"
   [[ \$flag != --run-id=* ]] || id=\${flag#*=}
 done
-[[ ! -e $scratch/refuses ]] || { echo "shakedown: disk: has no room (--checkpoint-dir)" >&2 && exit 2; }
+[[ ! -e $scratch/refuses ]] || {
+  "$tree/bin/shakedown" event '{"event": "refused", "text": "disk: has no room (--checkpoint-dir)"}'
+  exit 2
+}
 for family in "\${families[@]}"; do
   [[ ! -e $scratch/dies.\$family ]] || kill -KILL \$\$
   echo "\$family" >>"$scratch/measured"
