@@ -35,7 +35,7 @@ stopped() {
   until says "$line" || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
   for process in /proc/[0-9]*; do
     grep -qzx "OMPI_COMM_WORLD_RANK=$rank" "$process/environ" 2>/dev/null || continue
-    [[ $(readlink "$process/exe") == "$1" ]] && victim=${process#/proc/}
+    [[ $(readlink "$process/exe") == "$1" && $(readlink "$process/cwd") == "$scratch" ]] && victim=${process#/proc/}
   done
   [[ -n $victim ]] && kill -STOP "$victim"
   wait $job || code=$?
@@ -50,10 +50,12 @@ expect "six rounds have figures" test "$(count '"busbw_gb_per_s": ?[0-9.e+]+' pa
 expect "and AllReduce of two rounds" test "$(grep -cE '^pairs/op:allreduce.*round.*busbw_gb_per_s=[0-9.]+' out)" = 2
 grep -oE '^pairs/op:.*busbw_gb_per_s=[0-9.]+' out | sed -E 's/ .*=/ /'
 
-stopped 1 '^\[2/' "$build/bench/bench_pairs" --backend=cuda --benchmark_out="$scratch/holes.json"
+# Of a rank that stops, each later round waits for its whole time: three rounds end within 50 s, all of them within 100 s.
+stopped 1 '^\[2/' "$build/bench/bench_pairs" --backend=cuda --benchmark_out="$scratch/holes.json" \
+  --benchmark_filter='sendrecv.*/round:[01]/|allreduce.*/round:0/'
 expect "a rank that stops in a round ends the job with 1, not 0" test $? -ne 0
 expect "it is named" says 'no answer in time: .*rank 1 \(h1'
-expect "the result has holes, and all rounds" test "$(count '"run_name": ?"pairs[^"]*round' holes.json)" = 8
+expect "the result has holes, and all rounds" test "$(count '"run_name": ?"pairs[^"]*round' holes.json)" = 3
 
 if [[ $ranks == 4 ]]; then
   as_hosts 2

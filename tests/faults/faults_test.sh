@@ -3,22 +3,23 @@
 # the end, and leftovers. With GPUs, runs on at most 4 of them, one rank each. Without GPUs, runs the host backend with four
 # ranks on two hosts in namespaces, which needs root (else exit code 77, skipped).
 #
-#   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX] [--but=REGEX]
+#   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX] [--but=REGEX] [--shared]
 #
 # --repeat: how many times ranks are killed and stopped in each place, and skip a collective (1). --only, --but: runs the
 # sections that match, or do not: kill stop skip injected cuda counters launcher peers lies data bits startup link sharing
-# placement.
+# placement. --shared: other programs use the GPUs too, so the memory that a job leaves is not compared.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
-repeat=1 only=. but="^$" backend=
+repeat=1 only=. but="^$" backend="" shared=""
 for argument in "${@:2}"; do
   case $argument in
     --repeat=*) repeat=${argument#*=} ;;
     --only=*) only=${argument#*=} ;;
     --but=*) but=${argument#*=} ;;
     --backend=*) backend=${argument#*=} ;;
-    *) echo "$argument: unknown; the flags are --repeat=N, --backend=cuda|host, --only=REGEX and --but=REGEX" >&2 && exit 2 ;;
+    --shared) shared=yes ;;
+    *) echo "$argument: unknown; the flags are --repeat=N, --backend=cuda|host, --only=REGEX, --but=REGEX and --shared" >&2 && exit 2 ;;
   esac
 done
 cd "$scratch" || exit 1
@@ -162,7 +163,7 @@ fi
 if [[ $backend == cuda ]] && wants counters; then
   for lie in 'ecc:fail' 'replays:warn' 'thermal:fail' 'xid:fail'; do
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%%:*}@$last+3")
-    measures "driver: ${lie%%:*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='dtype:(bf16|f16)/' --benchmark_min_time=0.5
+    measures "driver: ${lie%%:*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='dtype:(bf16|f16)/m:(4096|8192)/n:(4096|8192)/' --benchmark_min_time=0.5
     "$build/bin/shakedown" report --results=result.json --families=gemm >verdict.txt 2>&1
     expect "  ${lie#*:}, by name" grep -qE "^machine/(errors|slowdown)/rank:$last .* ${lie#*:}\$" verdict.txt
   done

@@ -56,7 +56,8 @@ strike() {
   kill "-$1" "$pid"
 }
 
-gpu_memory() { nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sort -n | tail -n 1; }
+# gpu_memory: prints the most memory in use on any GPU of this test; nothing if it shares them.
+gpu_memory() { [[ -n ${shared-} ]] || nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sort -n | tail -n 1; }
 memory_before=$(gpu_memory)
 
 # ends FAULT WHERE LIMIT PATTERN: the job must end within LIMIT + 10 s of the fault (or of its first progress line, or of its

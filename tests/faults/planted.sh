@@ -76,7 +76,7 @@ run() {
   measure "$1" "$2"
   stop_started
   report=$out/$1/report.txt
-  "$build/report/shakedown" report --results="$out/$1" --thresholds="$rules" --verdict="$out/$1/verdict.json" >"$report" 2>&1 || true
+  "$build/bin/shakedown" report --results="$out/$1" --thresholds="$rules" --verdict="$out/$1/verdict.json" >"$report" 2>&1 || true
   verdict=$(tail -n 1 "$report")
   culprits=$(sed -n '/^CULPRITS/,/^finding /p' "$report" | grep -E '^[a-z].*: (rank|no single|[^ ]+$)' | paste -sd ';' | sed 's/;/; /g' | tr '|' '/' || true)
   echo "| $3 | ${culprits:-none} | ${verdict#VERDICT: } | $((SECONDS - began)) |" | tee -a "$out/table.md"
