@@ -57,8 +57,9 @@ needs() {
   local program missing=()
   for program in "$@"; do command -v "$program" >/dev/null || missing+=("$program"); done
   [[ ${#missing[@]} -gt 0 ]] || return 0
-  echo "missing: ${missing[*]}; ci/setup --tests installs what tests need"
-  [[ -n ${CI:-} ]] && exit 1 || exit 77
+  local why="missing: ${missing[*]}; ci/setup --tests installs what tests need"
+  [[ -z ${CI:-} ]] || { echo "FAILED: $why" && exit 1; }
+  echo "SKIP: $why" && exit 77
 }
 # has PROGRAM: true if the part of a test that needs the program can run; else prints what is skipped.
 has() {

@@ -92,6 +92,6 @@ END
   expect "a host that cannot be reached is named" prints 'nodeb has no interface that NCCL would use'
   expect "  and says itself which setting leaves it none" prints 'no interface is named by NCCL_SOCKET_IFNAME=nosuch'
 else
-  echo "skipped: namespaces need root"
+  echo "SKIP: namespaces need root"
 fi
 finish

@@ -11,7 +11,7 @@ count() { grep -oE "$1" "$2" | wc -l; }
 IFS=, read -ra devices <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus 2>/dev/null | grep -c GPU) - 1)))}"
 gpus=${#devices[@]}
 if [[ $gpus -lt 2 ]]; then
-  echo "skipped: fewer than 2 GPUs"
+  echo "SKIP: fewer than 2 GPUs"
   exit 77
 fi
 ranks=$((gpus < 4 ? 2 : 4))

@@ -9,7 +9,7 @@ source "$(dirname "$0")/../shell.bash"
 only=.
 [[ ${2:-} != --only=* ]] || only=${2#--only=}
 if ! unshare --uts --net true 2>/dev/null || ! command -v tc >/dev/null; then
-  echo "skipped: namespaces need root, and tc"
+  echo "SKIP: namespaces need root, and tc"
   exit 77
 fi
 id=$((BASHPID % 9000 + 1000)) hosts=(n1 n2 n3 n4 n5 n6 n7 n8)

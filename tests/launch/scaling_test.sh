@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../shell.bash"
 agent=$root/tests/faults/fakehost.sh
 if ! command -v mpirun >/dev/null || ! "$agent" probe true 2>/dev/null; then
-  echo "skipped: namespaces need root, and mpirun"
+  echo "SKIP: namespaces need root, and mpirun"
   exit 77
 fi
 cd "$scratch" || exit 1

@@ -189,6 +189,6 @@ int main(int argc, char** argv) {
   const int failed = RUN_ALL_TESTS();
   const auto available = shakedown::cuda::probe();
   if (failed != 0 || available.devices > 0) return failed;
-  std::printf("skipped on a GPU: %s\n", available.reason.c_str());
+  std::printf("SKIP: what needs a GPU: %s\n", available.reason.c_str());
   return 77;
 }
