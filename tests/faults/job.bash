@@ -10,6 +10,8 @@ printf "$columns" fault where outcome exit s left said >"$table"
 tally=$scratch/tally
 : >"$tally"
 
+sign='^\[1/'  # the first line of progress
+
 now() { date +%s.%N; }
 elapsed() { awk "BEGIN { printf \"%.1f\", $(now) - $1 }"; }
 
@@ -60,13 +62,13 @@ strike() {
 gpu_memory() { [[ -n ${shared-} ]] || nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sort -n | tail -n 1; }
 memory_before=$(gpu_memory)
 
-# ends FAULT WHERE LIMIT PATTERN: the job must end within LIMIT + 10 s of the fault (or of its first progress line, or of its
-# start). It must print a matching line, end with the exit code could_not_run, and leave nothing running.
+# ends FAULT WHERE LIMIT PATTERN: the job must end within LIMIT + 10 s of the fault (or of the line `sign`, or of its start). It
+# must print a matching line, end with the exit code could_not_run, and leave nothing running.
 ends() {
   local fault=$1 where=$2 limit=$3 pattern=$4 code=0 outcome=ok seconds left line
   local bound=$((limit + 10)) patience=$((limit + 60))
   while running; do
-    [[ -n $struck ]] || ! grep -q '^\[1/' "$scratch/err" || struck=$(now)
+    [[ -n $struck ]] || ! grep -q "$sign" "$scratch/err" || struck=$(now)
     if awk "BEGIN { exit !($(elapsed "$began") > $patience) }"; then
       outcome=hung
       kill -KILL "$launcher"

@@ -15,6 +15,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "kernels/cuda/stream.hpp"
@@ -60,7 +61,10 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
   static lie::Calls calls;
   static auto* const real = lie::real("ncclAllReduce", &ncclAllReduce);
   if (lie::told("skip") && calls.every_third()) return ncclSuccess;
-  if (lie::told("skip_one") && calls.just_one()) return ncclSuccess;
+  if (lie::told("skip_one") && calls.just_one()) {
+    std::fputs("planted: one AllReduce is skipped\n", stderr);  // the seconds to the end count from here
+    return ncclSuccess;
+  }
   if (lie::told("illegal") && calls.just_one()) write_to_illegal_address(stream);
   const bool part = lie::told("part") && calls.all_later();
   const auto status = real(in, out, part ? (count + 1) / 2 : count, type, operation, communicator, stream);

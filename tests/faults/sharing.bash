@@ -51,7 +51,9 @@ if wants placement; then
   fi
   with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_NVML=/nonexistent)
   measures "no NVML" hbm 0 '"complete": ?true' bench_hbm --benchmark_filter='op:copy/engine:sm' --benchmark_min_time=0.01
+fi
 
+if wants cores; then
   # Every rank on one core. Operations that run only on the GPU must keep their speed.
   with=(-x SHAKEDOWN_RUN_ID)
   cores=("${launch[@]}")
