@@ -23,7 +23,7 @@ bool protects_gpu(std::string_view reason);
 /// hw_slowdown can be either.
 bool is_heat(std::string_view reason);
 bool is_power(std::string_view reason);
-/// True if somebody has set the clock: `nvidia-smi -lgc` or `-ac`.
+/// True if an administrator has set the clock: `nvidia-smi -lgc` or `-ac`.
 bool is_clock_setting(std::string_view reason);
 
 /// Returns "sw_power_cap 38 %, hw_thermal 2 %". Shares below 1 % are shown as 1 %, so that rare events do not look like

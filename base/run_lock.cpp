@@ -64,7 +64,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
     const auto stat = stat_of(process);
     process = stat ? static_cast<int>(stat->parent) : 0;
   }
-  return shown(folder).string() + " is of a run that has not come to its end: " + who(lock);
+  return shown(folder).string() + " is of a run that is not complete: " + who(lock);
 }
 
 }  // namespace shakedown

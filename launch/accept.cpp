@@ -72,7 +72,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   return 0;
 }
 
-/// What this process ends with where it is a rank that somebody else has started, and not the first one.
+/// Returns the exit code of this process if it is a rank that another program has started, and not the first one.
 std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
   if (!rank) return std::nullopt;
@@ -265,7 +265,7 @@ int ctest_step(const std::vector<std::string>& words) {
     return 0;
   }
   const bool there = !measure_family(options, start, programs, folder, id, step, signals, screen);
-  // Its absence is judged; whoever wants to measure despite pre-flight also wants to where it could not run.
+  // Its absence is judged; a user who measures despite pre-flight also does so if it could not run.
   return there || (step == "preflight" && options.despite_preflight) ? 0 : could_not_run;
 }
 

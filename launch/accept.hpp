@@ -12,9 +12,9 @@ namespace shakedown {
 int accept(const std::vector<std::string>& words, const ReasonChannel&);
 /// The same without judging. Prints the folder.
 int measure(const std::vector<std::string>& words);
-/// Who this host is, in one line of JSON.
+/// Prints the identity of this host as one line of JSON.
 int discover(const std::vector<std::string>& words);
-/// What this host is made of, by the program `inventory`; returns only where that cannot be run. Errors: CannotRun.
+/// Runs the program `inventory`; returns only if it cannot be run. Errors: CannotRun.
 int inventory(const std::vector<std::string>& words);
 /// A program on all ranks, as it would be measured; its exit code is handed on.
 int launch(const std::vector<std::string>& words);

@@ -1,4 +1,4 @@
-// The launch on which all hosts agree: the discovery, and who is left out because of it.
+// The launch on which all hosts agree: the discovery, and the hosts that are left out because of it.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct DriverHangs : CannotRun {
 };
 
 /// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
-/// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
+/// and stay expected. Hosts that are known to be lost are not asked. Errors: CannotRun if none answers within the
 /// start's limit.
 Launch agreed_launch(const AcceptOptions&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
 
@@ -26,7 +26,7 @@ Launch agreed_launch(const AcceptOptions&, const Environment&, Signals&, const s
 std::optional<Launch> launch_that_answers(const AcceptOptions&, const Environment&, Signals&,
                                           const std::vector<std::string>& lost, std::string& why);
 
-/// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.
+/// Returns the hosts of a launch that ranks have named, by their own names or those of their nodes.
 std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
 
 /// Returns whether a program is in a folder of PATH, and can be run.

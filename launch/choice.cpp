@@ -173,13 +173,13 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   launch.host_count = 0;
   launch.variables.clear();  // of mpirun
   launch.note = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
-                ", as RANK and WORLD_SIZE say: whoever set them starts the others too, which meet at " +
+                ", as RANK and WORLD_SIZE say: the launcher that set them starts the others too, which meet at " +
                 *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
                 "; unset them to measure this machine alone";
   return launch;
 }
 
-/// A scheduler that is not understood may have given the job other hosts, which nobody would measure.
+/// A scheduler that is not understood may have given the job other hosts, which would not be measured.
 void refuse_promised_hosts(const Environment& environment) {
   const auto promised = promised_hosts(environment);
   if (!promised) return;

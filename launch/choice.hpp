@@ -17,7 +17,7 @@ struct CannotRun : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What the choice depends on.
+/// The input of the choice.
 struct LaunchSite {
   Environment environment;
   std::string host;                      // this one's name
@@ -39,16 +39,16 @@ struct Launch {
   std::vector<std::string> hosts;                              // that were promised, by name
   int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
   std::optional<int> ranks;                                    // that were promised
-  std::optional<int> rank;                                     // of this process, which is one that somebody started
+  std::optional<int> rank;                                     // of this process, if another program started it
   std::string note;                                            // for a person
   std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
   std::vector<std::string> named;                         // hosts that a user's prefix of mpirun lists
-  std::vector<std::string> present, absent;               // as the discovery found them; empty: nobody was asked
+  std::vector<std::string> present, absent;               // as the discovery found them; empty: there was none
   std::map<std::string, std::string> reasons;             // of those absent, by name: the launcher's word
   std::vector<std::string> hung_drivers;                  // of those absent: they answered, and their driver did not
-  std::vector<std::string> lost;                          // of those absent who were there when measuring began
-  std::optional<double> ends;                             // when the scheduler ends the job, in seconds since 1970
-  std::vector<std::string> boots;                         // "host boot-id" of those that answered
+  std::vector<std::string> lost;   // of those absent, the ones that were there when measuring began
+  std::optional<double> ends;      // when the scheduler ends the job, in seconds since 1970
+  std::vector<std::string> boots;  // "host boot-id" of those that answered
 
   /// As --expect= of the benchmarks takes it; empty: nothing was promised.
   std::string expected() const;
@@ -58,17 +58,18 @@ struct Launch {
 /// a user's prefix of mpirun the one that it names.
 std::optional<std::string> host_file_of(const Environment&);
 
-/// The rank that somebody else has started this process as (see below); nothing where this one starts the ranks.
+/// Returns the rank as which another program has started this process (see below); nullopt if this one starts the
+/// ranks.
 std::optional<int> rank_of(const Environment&);
 
 /// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. RANK, WORLD_SIZE of more than one, MASTER_ADDR and
-/// MASTER_PORT make this process that rank, as torchrun starts it: the others are started by whoever started this one.
+/// MASTER_PORT make this process that rank, as torchrun starts it: the program that started this one starts the others.
 /// A Slurm job of several nodes, of more tasks than would be started here, or of one node that is not this host (salloc
 /// on a login node) is started by srun where there is one, else by mpirun. One task of a step on one node uses all GPUs
 /// that srun gave it. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS
-/// ranks, else one per GPU, else 2; where there is no mpirun, one process. What would leave a part of the allocation
-/// out is refused: nobody would notice that it was not measured. Errors: CannotRun; InputError for a list of nodes that
-/// is none.
+/// ranks, else one per GPU, else 2; where there is no mpirun, one process. A launch that leaves a part of the
+/// allocation out is refused, because it would not be noticed that it was not measured. Errors: CannotRun; InputError
+/// for a list of nodes that is none.
 Launch choose_launch(const LaunchSite&);
 
 }  // namespace shakedown

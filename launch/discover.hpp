@@ -1,4 +1,4 @@
-// The discovery: each host says once who it is and what GPUs it has, before anything is measured and without MPI.
+// The discovery: each host reports its identity and its GPUs once, before anything is measured and without MPI.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace shakedown {
 
-/// What one host answers.
+/// The answer of one host.
 struct HostAnswer {
   std::string host;
   std::optional<std::string> node;  // below, where the host is a pod (SHAKEDOWN_NODE)
@@ -21,7 +21,7 @@ struct HostAnswer {
   std::optional<std::string> driver_hangs = std::nullopt;  // the call that does not answer: "nvmlInit_v2, 30 s"
   std::optional<std::string> mask_ignored = std::nullopt;  // what CUDA does not take of the mask, and why
 
-  /// What results call it.
+  /// Returns its name in results.
   const std::string& name() const { return node ? *node : host; }
 
   friend bool operator==(const HostAnswer&, const HostAnswer&) = default;
@@ -44,7 +44,7 @@ std::optional<HostAnswer> answer_in(std::string_view line);
 /// Each host once: a host is (boot id, name).
 std::vector<HostAnswer> distinct_hosts(std::vector<HostAnswer>);
 
-/// Of the hosts that were promised those that did not answer; none where as many answered under other names.
+/// Returns the promised hosts that did not answer; none if as many answered under other names.
 std::vector<std::string> absent_hosts(const std::vector<std::string>& promised, const std::vector<HostAnswer>&);
 
 }  // namespace shakedown

@@ -13,8 +13,8 @@
 
 namespace shakedown {
 
-/// Splits a stream into the events of its lines. Keeps at most max_event_bytes, and finds the next line that is an event
-/// after any other bytes.
+/// Splits a stream into the events of its lines. Keeps at most max_event_bytes, and finds the next line that is an
+/// event after any other bytes.
 class EventLines {
  public:
   using Hear = std::function<void(const Event&)>;

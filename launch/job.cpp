@@ -37,7 +37,7 @@ sigset_t our_signals() {
   return signals;
 }
 
-/// What a job prints, by lines.
+/// The output of a job, by lines.
 class Lines {
  public:
   Lines() = default;
@@ -140,7 +140,7 @@ class Running {
     if (ended == supervisor_ || (ended < 0 && errno != EINTR)) {
       supervisor_ = 0;
       receive();
-      // What is in the pipes is still ours; who else holds them is not waited for.
+      // The rest in the pipes is read; other processes that hold them are not waited for.
       out_.take([&](std::string_view line) { hear(line, job_.out); });
       error_.take([&](std::string_view line) { hear(line, job_.error); });
       listen();
@@ -198,7 +198,7 @@ class Running {
 
   void listen() {
     if (!job_.listen) return;
-    constexpr int max_turns_at_end = 64;  // a process that is left behind may send without end
+    constexpr int max_turns_at_end = 64;  // a process that outlives the job may send without end
     const int turns = over() ? max_turns_at_end : 1;
     for (int turn = 0; turn < turns; ++turn) {
       const auto heard = job_.listen();
@@ -287,7 +287,7 @@ std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
     for (const auto& job : running) {
       if (!job->over()) job->add_to(files);
     }
-    // TimeLimits are looked at each 100 ms; who has closed its socket is gone in a moment.
+    // TimeLimits are looked at each 100 ms; a process that has closed its socket is gone in a moment.
     const bool leaving = std::any_of(running.begin(), running.end(), [](const auto& job) { return job->leaving(); });
     poll(files.data(), files.size(), leaving ? 1 : 100);
     note_progress();

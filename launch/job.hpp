@@ -14,7 +14,7 @@ namespace shakedown {
 /// Keeps SIGINT, SIGTERM and SIGHUP for the Signals to come: none ends this process before it can say so.
 void block_signals();
 
-/// Takes SIGINT, SIGTERM and SIGHUP while it lives, so that who waits hears of them. One at a time.
+/// Takes SIGINT, SIGTERM and SIGHUP while it lives, and hands them to the code that waits. One at a time.
 class Signals {
  public:
   Signals();
@@ -33,7 +33,7 @@ class Signals {
 
 struct Job {
   std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> variables = {};  // beside those of this process
+  std::vector<std::pair<std::string, std::string>> variables = {};  // in addition to those of this process
   bool reads = false;                                               // has our standard input, else none
   /// Each line of its standard output and error, without its end. Nothing: ours.
   std::function<void(std::string_view line)> out = {}, error = {};

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// What fails already of a family that has arrived: said at once, since the rest takes a while.
+/// Shows the failures of a family that has arrived at once, since the rest takes a while.
 void show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
                       const std::string& family, Screen& screen) {
   Arguments arguments = options.judge;
@@ -107,7 +107,7 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
   keep_result(options, folder, family, document, launch, program.starts);
   if (!succeeded(ending)) {
     program.require_end_of_ranks(ending);
-    program.complain(ending, "died behind its result");
+    program.complain(ending, "died after its result");
     mark_crashed(folder, family);
   }
   return std::nullopt;
@@ -132,13 +132,13 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
   const auto ending = program.run(signals);
   const auto missing = missing_in(folder, programs.families);
-  // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
+  // A family that it left out although it ended well cannot be measured here: pairs of hosts on one host.
   if (closed || succeeded(ending)) return {};
   program.require_end_of_ranks(ending);
   const bool nothing_yet = missing.size() == programs.families.size();
   if (nothing_yet && ending.code == exit_usage && !program.said.empty()) throw InputError(program.said);
   if (missing.empty()) {
-    program.complain(ending, "died behind its last result");
+    program.complain(ending, "died after its last result");
     mark_crashed(folder, last);
     return {};
   }

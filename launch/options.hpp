@@ -16,13 +16,13 @@ struct AcceptOptions {
   std::string tier = "quick";
   std::vector<std::string> families;  // empty: all
   bool despite_preflight = false, plan = false, retune = false;
-  std::optional<std::filesystem::path> results;  // run folders stand there
+  std::optional<std::filesystem::path> results;  // the folder of run folders
   std::optional<std::filesystem::path> folder;   // this one, instead of a new one
   std::string run_id;                            // empty: is made up
   int keep = 20;
-  std::optional<double> soak_s;             // --for: rounds until so much time has been watched
+  std::optional<double> soak_s;             // --for: rounds until this time has been watched
   std::optional<std::uint64_t> seed;        // of the order of a soak
-  std::optional<std::vector<int>> scaling;  // --scaling: also on so many nodes; empty: 1, 2, 4, ...
+  std::optional<std::vector<int>> scaling;  // --scaling: also on these numbers of nodes; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
   std::string shared_folder;                    // for pre-flight; empty: none

@@ -33,7 +33,7 @@ std::string subject(const Finding& finding) {
   return family_of(finding.key) == "preflight" ? joined_words(finding.key, finding.metric) : finding.key;
 }
 
-/// What a narrow window must not cut off comes first.
+/// The most important words come first, because a narrow window cuts off the rest.
 std::string figure(const Finding& finding) {
   return one_line(fmt::format("{} ({})  {}", value_text(finding), limit_or_detail(finding), subject(finding)));
 }

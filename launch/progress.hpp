@@ -1,5 +1,5 @@
-// What somebody watches while an acceptance runs: a line per family with its progress and seconds, the figure that is
-// nearest to its limit beside that limit, and what fails so far.
+// The live board of an acceptance: a line per family with its progress and seconds, the figure that is
+// nearest to its limit, that limit, and the failures so far.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ std::string short_text(const Finding&);
 /// Whether the finding is of this family, and makes it fail.
 bool makes_fail(const Finding&, const std::string& family);
 
-/// The state of all families. Pure: seconds are counted from the start of the measurement, by whoever calls.
+/// The state of all families. Pure: the caller counts seconds from the start of the measurement.
 class Progress {
  public:
   explicit Progress(const std::vector<std::string>& families);
@@ -68,7 +68,7 @@ class Screen {
   void arrived(const std::string& family, const Verdict&);
   /// Draws the board if the last drawing is older than a quarter of a second.
   void tick();
-  /// Takes the board away, for whoever wants to print; the next tick draws it again.
+  /// Takes the board away before other output; the next tick draws it again.
   void clear();
 
   /// Says once that the ranks send no events, and why, if that is known.

@@ -45,7 +45,7 @@ Programs find_programs(const std::vector<std::string>& wanted) {
     programs.folder.clear();
   }
   if (programs.folder.empty()) {
-    throw CannotRun("there are no benchmark programs beside " + beside_program("").string() +
+    throw CannotRun("there are no benchmark programs next to " + beside_program("").string() +
                     ": build them (ci/build), or install them all");
   }
   for (const auto& family : wanted) {
@@ -133,7 +133,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       restarts_(!launch.rank),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
-  // Whoever judges what is measured now shall know what has died before, and with whom.
+  // The judge of these results must know which programs died before, and on which ranks.
   if (has_died_before_) {
     std::istringstream families(read_file(folder / "crashed"));
     command.push_back("--crashed=" + joined(Words(std::istream_iterator<std::string>(families), {}), ","));
@@ -237,13 +237,13 @@ void RankProgram::complain(const Ending& ending, const std::string& what, const 
   say(line);
 }
 
-/// What kept the launcher from starting ranks; nullopt if they were started, or if no table knows its words.
+/// Returns the reason why the launcher started no ranks; nullopt if it did, or if no table knows its words.
 std::optional<StartFault> RankProgram::fault_of_start(const Ending& ending) const {
   if (!restarts_ || measured || ending.code == 0 || !ending.told.empty() || !lost.empty()) return std::nullopt;
   return start_cause(ending, job.command.front(), heard_).fault;
 }
 
-/// Not of ranks that somebody else starts, not where they named a host, and not where another try would be the same.
+/// False for ranks that another program starts, if they named a host, and if another try would be the same.
 bool RankProgram::died_in_start(const Ending& ending) const {
   return restarts_ && !measured && !succeeded(ending) && ending.told.empty() && ending.is_known() &&
          ending.code != exit_usage && lost.empty();

@@ -15,7 +15,7 @@
 
 namespace shakedown {
 
-/// The benchmark programs beside this one: in bench/ of a build tree, in bin/ of an installed copy.
+/// Returns a benchmark program of this build: in bench/ of a build tree, in bin/ of an installed copy.
 struct Programs {
   std::filesystem::path folder;
   std::vector<std::string> families;  // in the order in which they are measured
@@ -30,11 +30,12 @@ Programs find_programs(const std::vector<std::string>& families);
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
 
-/// Where the programs of a run remember what they tuned: beside the folders of runs, so that the next one has it.
+/// Returns the file in which programs keep their tuned choices: next to the folders of runs, so that the next run has
+/// it.
 std::string choices_beside(const std::filesystem::path& folder);
 
-/// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
-/// last.
+/// Returns what was promised and what the user expects, in the form of --expect; the user's part prevails, because it
+/// comes last.
 std::string all_expected(const AcceptOptions&, const Launch&);
 
 /// The program that measures all families in one process per rank.
@@ -60,7 +61,7 @@ class RankProgram {
   Ending run(Signals&);
   /// Errors: CannotRun for an end that is no rank's: of the launcher itself, or one that its supervisor did not report.
   void require_end_of_ranks(const Ending&);
-  /// What the launcher says of a start that failed, else "rank 1 on u2: Killed", else how it ended.
+  /// Returns the launcher's words on a start that failed, else "rank 1 on u2: Killed", else how it ended.
   std::string death(const Ending&) const;
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending&, const std::string& what, const std::string& printed = "");

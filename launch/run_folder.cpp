@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Opens and locks `file` for this process; nothing if another one has it. Where a file system has no locks, nobody has
-/// it.
+/// Opens and locks `file` for this process; nothing if another one has it. On a file system without locks, no process
+/// has it.
 std::optional<Descriptor> locked(const fs::path& file) {
   const TimedCall call("lock", file);
   Descriptor lock(open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -53,7 +53,8 @@ std::vector<std::string> names_of(const fs::path& folder) {
   throw CannotRun(shown(folder).string() + ": cannot be read; name a folder that can with --results=DIR");
 }
 
-/// What has no lock of ours is not ours to empty. An empty lock alone is that of a run which is about to begin.
+/// A folder without a lock of this program is never emptied. An empty lock alone is that of a run which is about to
+/// begin.
 void refuse_foreign(const fs::path& folder) {
   const TimedCall call("read", folder);
   if (is_run_lock(folder / "lock")) return;
@@ -82,8 +83,7 @@ void lead_latest_to(const fs::path& results, const std::string& run) {
   fs::remove(fresh, error);
   fs::create_symlink(run, fresh, error);
   if (!error) fs::rename(fresh, link, error);
-  if (error)
-    throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove what stands there");
+  if (error) throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove what is there");
 }
 
 void remove_older(const fs::path& results, const std::string& own, int keep) {
@@ -115,7 +115,7 @@ std::string made_up_id() {
   return id;
 }
 
-/// A folder whose lock is held, and where nothing else stands.
+/// A folder whose lock is held, and which has no other file.
 std::optional<Descriptor> taken(const fs::path& folder, bool emptied) {
   refuse_foreign(folder);
   auto lock = locked(folder / "lock");
@@ -182,7 +182,7 @@ void RunFolder::break_off(const std::string& why) {
 namespace ctest {
 
 namespace {
-/// Who else has the folder; nothing: nobody who lives.
+/// Returns the live process that has the folder; nullopt if there is none.
 std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner) {
   const auto known = owner_here(lock);  // files of a process of another host are noticed by their id
   if (!known || *known == owner || !lives(*known)) return std::nullopt;

@@ -1,4 +1,4 @@
-// Where a run's files are: a folder of its own, which nobody else writes to while the run lives.
+// The folder of a run's files, to which no other process writes while the run lives.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace shakedown {
 
 class RunFolder {
  public:
-  /// `<results>/<id>`, new and empty; `<results>/latest` leads to it from now on. Of older runs `keep` are kept, and
+  /// `<results>/<id>`, new and empty; `<results>/latest` leads to it from now on. `keep` older runs are kept, and
   /// those that live. An empty id: one is made up, in the order of time. Errors: CannotRun, InputError for an id that
   /// is no name.
   static RunFolder create(const std::filesystem::path& results, const std::string& id, int keep);
@@ -22,7 +22,7 @@ class RunFolder {
   /// `folder` itself, emptied; of no concern to `latest`. Errors: CannotRun.
   static RunFolder take(const std::filesystem::path& folder, const std::string& id);
 
-  /// A folder of a run that goes on: what stands in it stays. Errors: CannotRun if somebody uses it.
+  /// A folder of a run that goes on: its files stay. Errors: CannotRun if another process uses it.
   static RunFolder resume(const std::filesystem::path& folder, const std::string& id);
 
   /// For calls of this process and its forks: leads here whatever becomes of the folder's name.
@@ -31,9 +31,9 @@ class RunFolder {
   std::filesystem::path shown_path() const { return shown(path()); }
   const std::string& id() const { return id_; }
 
-  /// What was to be done has been done: from now on the folder is not that of a run which broke off.
+  /// Marks the run as complete: from now on the folder is not that of a run which broke off.
   void finish();
-  /// Keeps the reason why the run did not come to its end: the folder is INCOMPLETE for it wherever it is judged.
+  /// Keeps the reason why the run was not completed: the folder is INCOMPLETE for it wherever it is judged.
   void break_off(const std::string& why);
 
  private:
@@ -46,8 +46,8 @@ class RunFolder {
 
 /// CTest starts a process for each step of a run: the folder is that of ctest's process, for as long as it lives.
 namespace ctest {
-/// Empties the folder for `owner`, writes run_id, and leads `latest` beside the folder to it. Errors: CannotRun, naming
-/// who runs, if another process that lives owns it.
+/// Empties the folder for `owner`, writes run_id, and leads `latest` next to the folder to it. Errors: CannotRun,
+/// naming the run, if another live process owns it.
 void begin(const std::filesystem::path& folder, const Owner& owner, const std::string& id);
 /// The run's id. Errors: CannotRun if the folder is not the owner's.
 std::string check(const std::filesystem::path& folder, const Owner& owner);

@@ -53,7 +53,7 @@ class FewerNodes {
         std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
     Screen screen(programs_.families);
     const auto together = measure_together(options_, *launch, programs_, own.path(), run_.id(), signals_, screen);
-    if (!together.something_is_missing) return;  // what it left out though it ended well, nobody can measure
+    if (!together.something_is_missing) return;  // a family that it left out although it ended well cannot be measured
     if (!together.died) measure_missing(*launch, own.path(), screen);
     if (!anything_missing(own.path())) return;
     auto gone = promised_hosts(*launch, together.lost);
@@ -65,7 +65,7 @@ class FewerNodes {
   }
 
  private:
-  /// On the first so many that are there; nothing: there are not so many.
+  /// Returns the launch on the first `nodes` hosts that are there; nullopt if there are fewer.
   std::optional<Launch> launch_on(std::size_t nodes) {
     for (;;) {
       auto chosen = without(all_.hosts, lost_);
@@ -84,7 +84,7 @@ class FewerNodes {
     }
   }
 
-  /// Of these who do not answer any more, beside those that are known to be gone.
+  /// Returns the hosts of these that do not answer any more, in addition to those that are known to be lost.
   Words silent(const Words& hosts, const Words& gone) {
     if (gone.size() == hosts.size()) return {};
     auto left_out = without(all_.hosts, hosts);

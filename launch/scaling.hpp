@@ -1,5 +1,5 @@
 // `accept --scaling`: what more nodes may slow is measured on fewer nodes too, each number of them by a launch of its
-// own. What it comes to is decided in thresholds/history/scaling.hpp.
+// own. thresholds/history/scaling.hpp judges the figures.
 #pragma once
 
 #include <vector>

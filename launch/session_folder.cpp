@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of Open MPI 4, and of 5, whose launcher is PRRTE.
+/// The settings of Open MPI 4, and of 5, whose launcher is PRRTE.
 constexpr const char* variables[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"};
 
-/// Whether it is this user's, and nobody else may write to it.
+/// True if it is this user's, and no other user may write to it.
 bool is_private(const fs::path& folder) {
   struct stat facts {};
   return ::lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&

@@ -88,7 +88,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   return code;
 }
 
-// Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
+// Each file is replaced whole; the JSON comes last, so that a reader who sees it new sees the host files new.
 void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
   const TimedCall call("create", folder);
   std::error_code error;
@@ -186,9 +186,9 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return compare(call.arguments); }, 2},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
-      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]", "say what this host is made of", Verb::words,
-       [](const Call& call) { return inventory(call.words); }},
-      {"discover", "", "say who this host is, in one line of JSON", Verb::words,
+      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]", "say what this host is made of",
+       Verb::words, [](const Call& call) { return inventory(call.words); }},
+      {"discover", "", "print the identity of this host as one line of JSON", Verb::words,
        [](const Call& call) { return discover(call.words); }},
       {"launch", "PROGRAM [ARGS]", "run a program on the ranks that would be measured", Verb::words,
        [](const Call& call) { return launch(call.words); }},
@@ -303,7 +303,7 @@ bool names_results(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
 }
 
-// No old report stays where there is no verdict. The verdict that was to be shown is input, and stays.
+// No old report stays if there is no verdict. The verdict to be shown is input, and stays.
 void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
   if (has_verb(words, {"nodes"})) replace_nodes(words, why);
   if (has_verb(words, {"regress"})) {

@@ -23,11 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of runs the last few stay whole, and as many of those that show something: a week of them would fill a disk.
+// The last few runs stay whole, and as many of those that show something: a week of them would fill a disk.
 constexpr int max_last_runs = 3;
 constexpr std::size_t max_kept_runs = 20;
 
-// Of how long something takes: the time of day may be set.
+// A steady clock for durations: the time of day may be set.
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -194,7 +194,7 @@ class SoakRun {
     AcceptOptions options = options_;
     options.tier = soak_.plan.tier;
     if (soak_.plan.families.size() < find_programs({}).families.size()) options.families = soak_.plan.families;
-    // What failed once fails on; what it does to the rest is worth knowing.
+    // A part that failed once keeps failing; its effect on the rest is worth knowing.
     options.despite_preflight = options.despite_preflight || round.number > 1;
     const auto rounds = HeldFolder::create(HeldFolder::open(run_.path()), "rounds");
     auto own = RunFolder::create(rounds.path(), id_of_round(run_.id(), round.number), max_last_runs);

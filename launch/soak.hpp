@@ -28,13 +28,13 @@ Judged judge_run(const AcceptOptions&, Launch& start, const Programs&, RunFolder
 /// there is none.
 int soak(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
 
-/// What a soak that goes on was asked for when it began, and `words` in the place of what they say anew.
+/// Returns the flags with which a resumed soak began, replaced by those in `words`.
 std::vector<std::string> with_flags_of_watch(const AcceptOptions&, const std::vector<std::string>& words);
 
 /// Whether a soak is in this folder.
 bool is_watch(const std::filesystem::path& folder);
 
-/// What is there of a soak, judged again and printed. The exit code.
+/// Judges the rounds of a soak again and prints the result. Returns the exit code.
 int report_watch(const std::filesystem::path& folder, const Arguments&, const ReasonChannel&);
 
 }  // namespace shakedown

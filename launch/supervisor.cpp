@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto term_grace = 5s;  // from SIGTERM to SIGKILL
-constexpr auto kill_grace = 5s;  // from then on; who still stands waits in the kernel, and cannot be ended
+constexpr auto kill_grace = 5s;  // from then on; a process that is still there waits in the kernel, and cannot be ended
 constexpr auto tick = 100ms;
 
 /// Everything below this process: what lost its parent became its child (PR_SET_CHILD_SUBREAPER).
@@ -90,7 +90,7 @@ class Supervisor {
     while (true) {
       reap();
       if (ended_ && descendants().empty()) return;
-      if (ended_ && !std::exchange(swept_, true)) {  // what the launcher has left behind
+      if (ended_ && !std::exchange(swept_, true)) {  // processes that the launcher has left
         for (const pid_t process : descendants()) kill(process, SIGTERM);
         if (!told_) told_ = Clock::now();
       }
@@ -151,7 +151,7 @@ class Supervisor {
   void end() {
     if (told_) return;
     told_ = Clock::now();
-    // mpirun and srun end their ranks themselves, on all hosts; who is not told ends with them, or by SIGKILL.
+    // mpirun and srun end their ranks themselves, on all hosts; the others end with them, or by SIGKILL.
     if (job_ > 0) kill(-job_, SIGTERM);
   }
 

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t block = 512;
 
-/// The header of a file: POSIX.1-1988, ustar. Of no user, and readable by all.
+/// Returns the header of a file: POSIX.1-1988, ustar. It has no owner, and all may read it.
 std::string header(const std::string& name, std::size_t size, std::time_t time) {
   std::string text(block, '\0');
   const auto put = [&](std::size_t at, const std::string& value) { text.replace(at, value.size(), value); };
@@ -57,7 +57,7 @@ std::string header(const std::string& name, std::size_t size, std::time_t time) 
   return text;
 }
 
-/// A new file beside `out` that becomes it when all is written, and goes where that fails.
+/// A new file next to `out` that becomes `out` when all is written, and is removed otherwise.
 class Tar {
  public:
   explicit Tar(const fs::path& out) : out_(out), temporary_(out.string() + "." + std::to_string(getpid()) + ".tmp") {

@@ -1,4 +1,4 @@
-// One file for who repairs the machine: results, facts, logs and hashes of a run, and nothing that is secret.
+// One file for the repair desk: results, facts, logs and hashes of a run, and no secrets.
 #pragma once
 
 #include <filesystem>

@@ -153,7 +153,7 @@ constexpr std::array costly_variables{
     CostlyVariable{"NCCL_IB_PCI_RELAXED_ORDERING", "0", "NICs write to memory in order, which costs rate"},
     CostlyVariable{"NCCL_DEBUG", "TRACE", "NCCL writes a line for each operation"},
     CostlyVariable{"CUDA_LAUNCH_BLOCKING", "1", "each launch waits for its kernel"},
-    CostlyVariable{"CUDA_DEVICE_MAX_CONNECTIONS", "1", "kernels of different streams queue behind each other"},
+    CostlyVariable{"CUDA_DEVICE_MAX_CONNECTIONS", "1", "kernels of different streams share one queue"},
 };
 
 // The order is that of the effect.

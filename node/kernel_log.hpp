@@ -1,4 +1,4 @@
-// What the kernel has reported since the host started: errors of GPUs (XIDs) and NVSwitches (SXids), and faults of the
+// The kernel's reports since the host started: errors of GPUs (XIDs) and NVSwitches (SXids), and faults of the
 // driver, of PCIe and of NICs.
 #pragma once
 

@@ -107,7 +107,7 @@ class NvmlGpu {
   Answer<double> power_limit_w() const;  // enforced limit
   Answer<unsigned> temperature_c() const;
   Answer<unsigned> memory_temperature_c() const;
-  /// What the driver asks for before the GPU gets work again (nvmlDeviceGpuRecoveryAction_t): 0 for nothing, 1 for a reset.
+  /// Returns the action that the driver asks for (nvmlDeviceGpuRecoveryAction_t): 0 for nothing, 1 for a reset.
   Answer<unsigned> recovery_action() const;
   Answer<std::uint64_t> clock_reasons() const;  // bits of ClockReason
 

@@ -1,4 +1,4 @@
-// What each network port of a host is for. Only rails, the ports that carry data between GPUs of different hosts, are
+// The role of each network port of a host. Only rails, the ports that carry data between GPUs of different hosts, are
 // counted, compared and expected to be up.
 #pragma once
 

@@ -48,7 +48,7 @@ class LoadOfProducts {
   explicit LoadOfProducts(const Gpu& gpu) : gpu_(gpu), a_(bytes), b_(bytes), d_(bytes), workspace_(workspace_bytes) {
     auto status = CUBLAS_STATUS_SUCCESS;
     const auto proposed = product_.propose(1, status);
-    if (proposed.empty()) throw Unsupported("cuBLASLt has no product to run beside the memory test");
+    if (proposed.empty()) throw Unsupported("cuBLASLt has no product to run during the memory test");
     algorithm_ = proposed.front();
     fill_normal(gpu, a_, DType::bf16, std::size_t{n} * n, 1);
     fill_normal(gpu, b_, DType::bf16, std::size_t{n} * n, 2);
@@ -144,7 +144,7 @@ class MemoryTest final : public Work {
     gpu_.write(walked_.data(), &of_walks, sizeof of_walks);
     Check check{walked.compared, walked.mismatched, walked.mismatched > 0 ? list(walked) : ""};
     if (products_ && !products_->reproduced() && check.mismatched++ == 0) {
-      check.first = "the products beside the walks have other bits, expected those of the first, which ran alone";
+      check.first = "the products during the walks have other bits, expected those of the first, which ran alone";
     }
     const auto expected = (walks_ * static_cast<std::size_t>(passes(spec_.pattern)) + 1) * (under_test_ / 8);
     if (check.compared == expected) return check;

@@ -204,7 +204,7 @@ std::optional<std::string> check_cover(const std::vector<Taken>& by_rank, std::s
     const auto& taken = by_rank[rank];
     if (taken.first != next) {
       return fmt::format("rank {} has sequences from {} on, expected {}: {}", rank, taken.first, next,
-                         taken.first < next ? "two ranks have the same ones" : "nobody has those between");
+                         taken.first < next ? "two ranks have the same ones" : "no rank has those between");
     }
     next += taken.count;
     sum += taken.checksum;

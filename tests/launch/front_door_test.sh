@@ -83,7 +83,7 @@ expect "  what is missing is measured alone, and told who died" eval 'prints "ma
 rm -f dies.hbm arguments.* measured
 touch dies.afterwards
 run 1 "${accept[@]}"
-expect "a death behind the last result is said, and measures nothing again" eval 'says "bench_all died behind its last result: env (was ended by SIGSEGV|.*exit code 139)" && [[ $(ls arguments.*) == arguments.all ]]'
+expect "a death behind the last result is said, and measures nothing again" eval 'says "bench_all died after its last result: env (was ended by SIGSEGV|.*exit code 139)" && [[ $(ls arguments.*) == arguments.all ]]'
 expect "  and is no pass" eval 'prints "machine/crashed" && prints "^VERDICT: FAIL"'
 run 1 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
 expect "  whoever judges its results" prints 'died in lora_step'
@@ -115,7 +115,7 @@ run 1 "${accept[@]}"
 expect "half a document is none" eval '[[ ! -e $latest/gemm.json ]]'
 does gemm 'sed "s/\"run_id\": *\"[^\"]*\"/\"run_id\": \"$(echo "$@" | grep -o "run-id=[^ ]*" | cut -d= -f2)\"/" '"'$scratch/stored/gemm.json'" 'kill -BUS $$'
 run 1 "${accept[@]}"
-expect "a program that dies behind its result is no pass" eval 'says "bench_gemm died behind its result: env (was ended by SIGBUS|.*exit code 135)" && prints "died in gemm" && prints "^VERDICT: FAIL"'
+expect "a program that dies behind its result is no pass" eval 'says "bench_gemm died after its result: env (was ended by SIGBUS|.*exit code 135)" && prints "died in gemm" && prints "^VERDICT: FAIL"'
 does gemm 'echo "Authorized users only"'
 run 0 "${accept[@]}"
 expect "what else is printed before the document does not harm" test -s "$latest/gemm.json"

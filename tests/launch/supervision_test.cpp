@@ -269,13 +269,13 @@ class BesideProgram : public Supervision {
 };
 
 TEST_F(BesideProgram, BenchmarksAreFoundInTheBuildTreeElseWhereTheyAreInstalled) {
-  EXPECT_NE(found().find("there are no benchmark programs beside "), std::string::npos) << found();
+  EXPECT_NE(found().find("there are no benchmark programs next to "), std::string::npos) << found();
   has("bin/bench_preflight");
   EXPECT_EQ(found(), "bin preflight hbm p2p");
   has("bench/bench_preflight");
   EXPECT_EQ(found(), "bench preflight hbm p2p");
   std::filesystem::remove(file("share/shakedown/families"));
-  EXPECT_NE(found().find("there are no benchmark programs beside "), std::string::npos) << found();
+  EXPECT_NE(found().find("there are no benchmark programs next to "), std::string::npos) << found();
 }
 
 TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused) {

@@ -153,7 +153,7 @@ TEST(Baseline, RefusesOneLaunchUnderTwoNames) {
   const auto file = node("a", 700).results("a.json"), copy = node("a", 700).results("copy.json");
   EXPECT_NE(refusal([&] {
               baseline_of({file, copy});
-            }).find("copy.json: " + reduce + " of run a stands in another file"),
+            }).find("copy.json: " + reduce + " of run a is in another file"),
             std::string::npos);
   auto later = node("a", 701);
   later.context.started = "2026-11-21T06:00:00Z";
@@ -265,7 +265,7 @@ TEST(Baseline, ThatIsBrokenIsRefusedWithItsPlace) {
             std::string::npos);
   EXPECT_NE(broken([](Json& j) { j["baseline"]["facts"].erase("nccl"); }).find("baseline.facts.nccl: is missing"),
             std::string::npos);
-  EXPECT_NE(broken([](Json& j) { j["benchmarks"].push_back(j["benchmarks"][0]); }).find("stands twice"),
+  EXPECT_NE(broken([](Json& j) { j["benchmarks"].push_back(j["benchmarks"][0]); }).find("is there twice"),
             std::string::npos);
   EXPECT_NE(broken([](Json& j) { j["benchmarks"][0]["launches"]["x@y"] = {1.0}; }).find("not listed"),
             std::string::npos);

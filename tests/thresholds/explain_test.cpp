@@ -48,7 +48,7 @@ TEST(Explain, SaysWhatChecksOfAProductCannotSee) {
   }
   EXPECT_NE(one.find("44 operations after the samples left the same bits"), std::string::npos) << one;
   EXPECT_EQ(two.find("after the samples"), std::string::npos) << two;
-  EXPECT_NE(one.find("of one rank not where it always has the same ones: nobody else has a vote"), std::string::npos);
+  EXPECT_NE(one.find("of one rank not where it always has the same ones: there is no other vote"), std::string::npos);
   EXPECT_NE(two.find("it is one of two"), std::string::npos) << two;
   EXPECT_NE(four.find("by the vote of the ranks"), std::string::npos) << four;
 }

@@ -202,7 +202,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_EQ(findings[0].key, "machine/memory/rank:2");
   EXPECT_EQ(findings[0].severity, Severity::warn);
   EXPECT_EQ(findings[0].worst->rank, 2);
-  EXPECT_NE(findings[0].detail.find("512 MiB more of its memory in use behind hbm"), std::string::npos);
+  EXPECT_NE(findings[0].detail.find("512 MiB more of its memory in use after hbm"), std::string::npos);
   EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
   EXPECT_TRUE(judge_leaked_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
   auto hbm_results = kept.results();

@@ -592,7 +592,7 @@ TEST(PreflightRules, AreRefusedIfTheyCouldNeverMean) {
   has("benchmark: \"preflight/of:host\", metric: driver, every: host, min: 5", "a text has no min");
   has("benchmark: \"preflight/of:host\", metric: driver, every: host", "without a limit");
   has("benchmark: \"preflight/of:host\", metric: driver, every: host, same: false", "says nothing");
-  has("benchmark: \"preflight/of:host\", metric: cores, every: host, same: true, min: 1", "min beside same");
+  has("benchmark: \"preflight/of:host\", metric: cores, every: host, same: true, min: 1", "min with same");
   has("benchmark: \"gemm/x:1\", metric: tflops, every: rank, same: true", "only facts of pre-flight");
   has("benchmark: \"gemm/x:1\", metric: tflops, every: host, min: 1", "only pre-flight has facts of hosts");
   EXPECT_EQ(error_of("benchmark: \"preflight/of:host\", metric: kernel, every: host, equals: 6.8"), "");

@@ -131,7 +131,7 @@ TEST_F(Thresholds, RefuseAReferenceThatIsNoLimit) {
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, where: ^ib_ports", "unknown fact"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: ^764", "without \"margin\""));
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, margin: ^0.1", "without \"reference\""));
-  EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: 0.1, min: ^1", "beside reference"));
+  EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: 0.1, min: ^1", "with reference"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: ^0, margin: 0.1", "above 0"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: ^1", "0 < margin < 1"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: ^0", "above 0"));
@@ -174,8 +174,8 @@ TEST_F(Thresholds, TakeWhatIsUnjudgedAndRepeatabilityFromPartsUnlessTheProfileSa
 }
 
 TEST_F(Thresholds, RefuseAPartThatIsNotThereOrSaysTheSame) {
-  EXPECT_TRUE(refuses(head + "include: ^none.yaml\nrules: []\n", "is no file beside this one"));
-  EXPECT_TRUE(refuses(head + "include: ^../common.yaml\nrules: []\n", "is no file beside this one"));
+  EXPECT_TRUE(refuses(head + "include: ^none.yaml\nrules: []\n", "is not a file next to this one"));
+  EXPECT_TRUE(refuses(head + "include: ^../common.yaml\nrules: []\n", "is not a file next to this one"));
   write("schema: 2\npart: common\nrules:\n  - {" + rule + ", min: 1}\n", "common.yaml");
   EXPECT_TRUE(refuses(head + "include: common.yaml\nrules:\n  - ^{" + rule + ", min: 2}\n", "judges the same value"));
   EXPECT_THROW(load_profiles(folder_ / "common.yaml"), InputError);
@@ -261,7 +261,7 @@ TEST_F(Thresholds, RefusesAMetricThatTheFamilyDoesNotHave) {
 
 TEST_F(Thresholds, RefusesLimitsThatNoValueCanMeet) {
   EXPECT_TRUE(refuses_rule(rule + ", min: ^2, max: 1", "min 2 is above max 1"));
-  EXPECT_TRUE(refuses_rule(rule + ", min: 2, equals: ^2", "equals beside min or max"));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 2, equals: ^2", "equals with min or max"));
   EXPECT_TRUE(refuses_rule(rule + ", min: 2, ranks: ^[8, 2]", "no run can meet"));
   EXPECT_TRUE(refuses_rule(rule + ", min: 2, hosts: ^0", "no run can meet"));
 }

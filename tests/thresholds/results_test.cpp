@@ -120,7 +120,7 @@ TEST(Writer, LeavesOutRanksWhereMostAreUnknownAndTheReaderFillsThemIn) {
   }
   EXPECT_TRUE(
       mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":\"x\"}")), "by_rank.tflops: expected numbers or null"));
-  EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":1,\"3\":2}")), "stands twice"));
+  EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":1,\"3\":2}")), "is there twice"));
 }
 
 TEST(Reader, RefusesWhatNoRankCanHaveSaidAndNamesTheMember) {
@@ -142,7 +142,7 @@ TEST(Reader, RefusesWhatNoRankCanHaveSaidAndNamesTheMember) {
         {counts, "{\"xid_79\":[0,-3]}", "benchmarks[0].errors.xid_79[1]: expected a whole number"},
         {counts, "{\"xid_79\":[0,0.5]}", "benchmarks[0].errors.xid_79[1]: expected a whole number"},
         {"\"errors_rows\":5", "\"errors_rows\":0", "benchmarks[0].errors_rows: expected at least 1"},
-        {"\"errors_rows\":5", "\"wrong_ranks\":[1]", "benchmarks[0].wrong_ranks: stands in a row without"}}) {
+        {"\"errors_rows\":5", "\"wrong_ranks\":[1]", "benchmarks[0].wrong_ranks: is in a row without"}}) {
     EXPECT_TRUE(mentions(refusal(with(text, c.old_part, c.new_part)), c.complaint));
   }
 }
@@ -175,7 +175,7 @@ TEST(Reader, ReturnsLinksAndRefusesThoseThatCannotBe) {
   EXPECT_TRUE(mentions(refused({-1, 0, "SHM"}), where + ".src: expected a whole number"));
   EXPECT_TRUE(mentions(refused({1, 1, "SHM"}), where + ": connects rank 1 with itself"));
   EXPECT_TRUE(mentions(refused({1, 0, ""}), where + ".via: is empty"));
-  EXPECT_TRUE(mentions(refused({0, 1, "P2P/CUMEM"}), where + ": stands twice"));
+  EXPECT_TRUE(mentions(refused({0, 1, "P2P/CUMEM"}), where + ": is there twice"));
 }
 
 TEST(Reader, ReturnsWhatTheWriterWasGiven) {

@@ -97,7 +97,7 @@ TEST(Site, IsRefusedWithPlaceAndReason) {
                          {"fabric: {nics: 0, nic_gbit: 400, source: s}\n", "nics must be at least 1"},
                          {"fabric: {nics: 8, nic_gbit: 50000, source: s}\n", "in Gb/s, such as 400"},
                          {"fabric: {nics: 8, nic_gbit: .nan, source: s}\n", "site.yaml:3:"},
-                         {"roster: [a, a]\n", "host \"a\" stands twice"},
+                         {"roster: [a, a]\n", "host \"a\" is there twice"},
                          {"roster: []\n", "no host"},
                          {"roster: [a, b]\ntopology: {a: l1}\n", "host \"b\" of the roster has no leaf"},
                          {"roster: [a]\ntopology: {a: l1, c: l1}\n", "host \"c\" is not in the roster"},
@@ -106,7 +106,7 @@ TEST(Site, IsRefusedWithPlaceAndReason) {
                          {"roster: [a]\nracks: {a: r1, c: r1}\n", "host \"c\" is not in the roster"},
                          {"storage: {source: s}\n", "storage without a floor"},
                          {"storage: {read_gb_per_s: -1, source: s}\n", "must be above 0"},
-                         {"unjudged: [gemm, gemm]\n", "stands twice"}}) {
+                         {"unjudged: [gemm, gemm]\n", "is there twice"}}) {
     const auto said = refusal(text);
     EXPECT_NE(said.find(why), std::string::npos) << text << said;
   }

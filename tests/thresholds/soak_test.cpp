@@ -178,7 +178,7 @@ TEST(Soak, WhatAllGpusLoseTogetherAccusesNone) {
   const auto* const drift = find(verdict, "watch/drift");
   ASSERT_NE(drift, nullptr);
   EXPECT_TRUE(drift->offenders.empty());
-  EXPECT_NE(drift->detail.find("nobody alone"), std::string::npos);
+  EXPECT_NE(drift->detail.find("no single GPU"), std::string::npos);
 }
 
 TEST(Soak, ANeighbourWhoComesAndGoesIsFoundWithHisTimesAndHisName) {
@@ -283,7 +283,8 @@ TEST(Soak, ASoakThatWasKilledAndResumedIsJudgedAsOneAndAnEndedOneIsIncomplete) {
   made.soak.rounds[200].unwatched_s = 600;
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_EQ(verdict.state, State::pass);
-  EXPECT_NE(verdict.notes.back().find("nobody watched for 0.2 hours"), std::string::npos) << verdict.notes.back();
+  EXPECT_NE(verdict.notes.back().find("the soak did not watch for 0.2 hours"), std::string::npos)
+      << verdict.notes.back();
   made.soak.rounds.pop_back();
   EXPECT_EQ(judge_soak(made.soak).verdict.state, State::incomplete);
 }

@@ -1,4 +1,4 @@
-// What is known of a family before any profile: families.yaml, as the build has checked it. Pure.
+// Properties of a family that no profile states: families.yaml, as the build has checked it. Pure.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@
 
 namespace shakedown {
 
-/// What a family needs on a backend. judged: a rule. unjudged: no rule, where a profile takes over the table. absent:
-/// nothing, since the backend has no such operation and waives it.
+/// The judgement that a family needs on a backend. judged: a rule. unjudged: no rule, where a profile takes over the
+/// table. absent: nothing, since the backend has no such operation and waives it.
 enum class Need { judged, unjudged, absent };
 constexpr auto words(Need) { return names("judged", "unjudged", "absent"); }
 
-/// What a row of a family takes on a GPU in addition to its samples: buffers, known data, device, checks.
+/// The time of a row of a family on a GPU in addition to its samples: buffers, known data, device, checks.
 struct RowCost {
   double seconds = 0;
   double seconds_per_rank = 0;    // more, for each rank of the host

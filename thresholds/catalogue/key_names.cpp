@@ -76,7 +76,7 @@ std::string part_text(const Key& key, const Key::Part& part) {
   return text;
 }
 
-// What belongs to the family's name without a comma: "HBM read", "AllReduce f32".
+// Parts that belong to the family's name without a comma: "HBM read", "AllReduce f32".
 bool is_of_name(Text part) {
   constexpr std::array parts{"of", "op", "dtype", "pattern", "model", "engine"};
   return std::find(parts.begin(), parts.end(), part) != parts.end();

@@ -1,4 +1,4 @@
-// What should be the same everywhere: the value that most have is the reference, the others are named. Pure.
+// Finds the members that differ from the majority: the value that most have is the reference. Pure.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-/// Somebody and a value; nothing: unknown.
+/// A member and its value; nullopt if unknown.
 struct Holder {
   std::string who;
   std::optional<std::string> value;

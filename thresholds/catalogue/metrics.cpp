@@ -1,5 +1,5 @@
 // Longer than other files: a table, one row for each metric.
-// Decides what a metric means (unit, direction, who shares it, what is healthy) and which value is physically
+// Decides what a metric means (unit, direction, which ranks share it, what is healthy) and which value is physically
 // impossible. A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the
 // measurement (data that stayed in a cache, a missing synchronisation, bytes counted twice).
 #include "thresholds/catalogue/metrics.hpp"
@@ -57,7 +57,7 @@ Bound hbm_copy(const Peaks& peaks, const Key&, const Scale&) {
   return peak(peaks, "hbm_gb_per_s", 0.5);
 }  // read and written
 
-// What an NVLink of generation 4 leaves to data. It moves flits of 16 bytes, of which 15 of 16 carry packets
+// The share of data on an NVLink of generation 4. It moves flits of 16 bytes, of which 15 of 16 carry packets
 // (`nvlink_flits`: 450 GB/s become 421.9 each way). Copy engines send lines of 256 bytes with one flit before them as
 // header, kernels lines of 128; where all GPUs read at once, each link also carries one flit of request for each line
 // that its own kernels read: a GPU may get more than that where its partner reads less (345.4 beside 265.3, as
@@ -66,7 +66,7 @@ Bound hbm_copy(const Peaks& peaks, const Key&, const Scale&) {
 //   copy engine, one way   421.9 x 256/272 = 397.1    396.1 to 396.7
 //   kernel, one way        421.9 x 128/144 = 375.0    369.2 (writes, with their acknowledgements); nvbandwidth 376.2
 //   kernels read at once   421.9 x 128/160 = 337.5    337.3 to 338.0
-// Acknowledgements, 1 to 2 % of a write, are left out: a ceiling may be too high. Of other generations nobody has
+// Acknowledgements, 1 to 2 % of a write, are left out: a ceiling may be too high. For other generations there is no
 // measured what packets cost: there the link is the ceiling.
 constexpr double most_flits = 15.0 / 16, header = 16, engine_line = 256, kernel_line = 128;
 
@@ -81,7 +81,7 @@ Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
               (key.part("dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key.part("engine")) : 1));
 }
 
-// What a collective's data leave of a link where the switch adds nothing, whoever copies.
+// The share of a link that a collective's data use if the switch does not add, with any kind of copy.
 double link_of_collective(const Peaks& peaks) {
   const auto flits = peak(peaks, "nvlink_flits");
   return flits ? *flits * payload("ce") : most_flits;
@@ -174,7 +174,7 @@ double bus_factor(const Key& key, int ranks) {
   return op == "all_gather" || op == "reduce_scatter" || op == "alltoall" ? (n - 1) / n : 1;
 }
 
-// What a collective really moves: of these three whole parts for each rank.
+// The data that a collective really moves: for these three, whole parts for each rank.
 double collective_bytes(const Key& key, double bytes, int ranks) {
   const Text op = key.part("op");
   if (op != "all_gather" && op != "reduce_scatter" && op != "alltoall") return bytes;
@@ -192,7 +192,7 @@ Scale of_group(const Key& key, Scale scale) {
   return scale;
 }
 
-// What a step of each model computes per token and sums over ranks.
+// Operations of a step of each model per token, and bytes that it sums over ranks.
 constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
                                        {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
                                        {"train_step", "gpt2_124m", 0.8075e9, 124475904},
@@ -251,13 +251,14 @@ Operation step_of(const Key& key, const Scale&) {
   return {.flops = model == nullptr ? 0 : tokens * model->flops_per_token, .tokens = tokens};
 }
 
-/// What all rows of a family have in common.
+/// Properties that all rows of a family share.
 struct Family {
   Text name;
   KeyPart part = {};                                          // must be in the key
   Operation (*work)(const Key& key, const Scale&) = nullptr;  // as kernels/ops counts it, whose keys these are
   /// From launch to launch: root mean square over 23 launches, two or three each of eight machines with 1, 2 and 4 H200
-  /// or H100 (ci/baselines), rounded up. Of small messages, whose time is how fast the host starts them, 12 %.
+  /// or H100 (ci/baselines), rounded up. For small messages, whose time depends on how fast the host starts them, it is
+  /// 12 %.
   double launch_spread = 0.002;
   /// From day to day, by the same launches; of others three quarters of what launches differ by.
   std::optional<double> day_spread = std::nullopt;
@@ -324,20 +325,20 @@ constexpr Text training = "*_step";
 constexpr bool yes = true;
 constexpr ValueRange not_negative = ValueRange::not_negative, any = ValueRange::any;
 
-// What is healthy among peers comes from four H200 of one node in three launches (ci/baselines, tests/data; 2026-11),
+// The spread of healthy peers comes from four H200 of one node in three launches (ci/baselines, tests/data; 2026-11),
 // and for chip to chip at fleet scale from what is published: 5 % and more inside a node is usual for raw GEMM
 // (ml-engineering). Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full
 // clock and its power limit; chips of one cluster by 22 % at the most (Sinha et al., SC22, arXiv 2208.11035v3), which
 // of a time is 28 %. Per GHz the same GPUs agree within 0.9 %. HBM within
 // 0.2 %, copies over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
-// What is left of a rank's rate when all work (least_scaling): GEMM shares the supply and the air of a node, a training
-// step the links too.
+// The share of a rank's rate that remains when all work (least_scaling): GEMM shares the supply and the air of a node,
+// a training step the links too.
 // clang-format off
-constexpr Text shown = "shown beside the rates, decides nothing", google = "Google Benchmark's own figure: no judge reads it",
+constexpr Text shown = "shown with the rates, decides nothing", google = "Google Benchmark's own figure: no judge reads it",
                sample = "what the GPU's sensors said at some moment: explains a finding, makes none",
                choice = "what tuning chose, no figure",
                checked = "was compared where it was computed: what is wrong there is an error row",
-               same_time = "the same time in another unit stands beside it";
+               same_time = "the same time is there in another unit";
 
 constexpr std::array catalogue{
     // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
@@ -365,7 +366,7 @@ constexpr std::array catalogue{
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
-    // What the processor has to do is the same on each rank. Cores of one kind differ by their clock, at most by a fifth
+    // The processor's work is the same on each rank. Cores of one kind differ by their clock, at most by a fifth
     // (turbo); of two threads on one core, each takes twice as long. No fleet has been measured.
     Metric{.family = "jitter", .name = "quantum_us", .what = "a fixed piece of work, by the processor of the rank",
            .aspect = Aspect::processor, .headline = 7, .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.5, 0.5}, .work = quanta},
@@ -388,11 +389,11 @@ constexpr std::array catalogue{
            .work = giga_bytes},
     Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .aspect = Aspect::memory, .headline = 3,
            .of_slowest = yes, .ceiling = hbm_copy, .work = giga_bytes_copied, .may_lack = same_time},
-    Metric{.family = "hbm", .name = "latency_ns", .what = "one load, behind the one before", .headline = 7, .of_slowest = yes,
+    Metric{.family = "hbm", .name = "latency_ns", .what = "one load, after the one before", .headline = 7, .of_slowest = yes,
            .work = walk_in_ns},
     Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm, .work = giga_bytes},
-    Metric{.family = "memtest", .name = "loaded_gb_per_s", .what = "the same beside products", .headline = 2, .of_slowest = yes,
+    Metric{.family = "memtest", .name = "loaded_gb_per_s", .what = "the same during products", .headline = 2, .of_slowest = yes,
            .ceiling = hbm, .work = giga_bytes, .harmless = shown},
     Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .aspect = Aspect::memory, .range = not_negative,
            .peers = PeerClass{0.001, 0, 0.02, 0.02}, .ceiling = memory},
@@ -431,7 +432,7 @@ constexpr std::array catalogue{
     Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts: each way over one rail, or AllReduce over all",
            .headline = 4, .ceiling = pair_busbw},
     Metric{.family = "pairs", .name = "partner", .what = "the rank that it worked with", .range = any,
-           .harmless = "says with whom, no figure"},
+           .harmless = "names the partner, no figure"},
     Metric{.family = "pairs", .name = "seed", .what = "of the shuffle of hosts", .range = any, .harmless = choice,
            .may_lack = choice},
     Metric{.family = training, .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them", .aspect = Aspect::gemm_raw,
@@ -485,10 +486,10 @@ constexpr std::array catalogue{
            .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "change_percent_high", .what = "at most, with 95 %", .range = any, .shared = yes,
            .harmless = shown, .may_lack = shown},
-    // What a disk, a network and whoever else writes there make of it.
+    // It depends on a disk, a network and other programs that write there.
     Metric{.family = "checkpoint", .name = "checkpoint_gb_per_s", .what = "a checkpoint to the disk, or from there, by all ranks",
            .headline = 3, .shared = yes, .of_slowest = yes, .work = giga_bytes, .may_lack = same_time},
-    Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "until a checkpoint stands on the disk, or is read", .shared = yes,
+    Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "until a checkpoint is on the disk, or is read", .shared = yes,
            .work = millisecond, .may_lack = same_time},
     Metric{.family = "checkpoint", .name = "checkpoint_gb", .what = "parameters and moments, all ranks together", .harmless = shown,
            .may_lack = shown},
@@ -497,7 +498,7 @@ constexpr std::array catalogue{
     Metric{.family = "checkpoint", .name = "max_us", .what = "the slowest checkpoint", .shared = yes, .harmless = shown,
            .may_lack = shown},
     Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
-           .harmless = "the same on all ranks: whoever has another one than its peers fails", .may_lack = checked},
+           .harmless = "the same on all ranks: one that differs from its peers fails", .may_lack = checked},
     Metric{.family = "", .name = "cv", .what = "standard deviation over mean of the samples", .range = not_negative,
            .harmless = "below the limit of its family: nothing else is decided by it"},
     Metric{.family = "", .name = "series", .what = "operations after the samples, each compared bit for bit",
@@ -512,8 +513,8 @@ constexpr std::array catalogue{
     Metric{.family = "", .name = "items_per_second", .what = google, .work = flops, .of_mean = yes,
            .harmless = google, .may_lack = google},
     Metric{.family = "", .name = "arrival_us", .what = "how much later than the first a rank began",
-           .range = not_negative, .harmless = "says who is looked at first where something else fails",
-           .may_lack = "says who is looked at first where something else fails"},
+           .range = not_negative, .harmless = "names the rank to look at first if something else fails",
+           .may_lack = "names the rank to look at first if something else fails"},
     Metric{.family = "", .name = "p99_us", .what = "99 % of samples take at most", .harmless = shown,
            .may_lack = shown},
     Metric{.family = "", .name = "sm_mhz", .what = "clock while it worked", .range = not_negative,

@@ -12,10 +12,10 @@
 
 namespace shakedown {
 
-/// Rows of so many samples say how these vary (cv).
+/// Rows with at least this number of samples have their variation (cv).
 inline constexpr std::size_t samples_for_cv = 5;
 
-/// What devices of one kind show when they are healthy: known before any run, because a few ranks cannot tell their own
+/// The values of healthy devices of one kind: known before any run, because a few ranks cannot tell their own
 /// spread.
 struct PeerClass {
   double spread, row;    // relative standard deviations: from device to device in all rows, and of one value
@@ -27,7 +27,7 @@ struct PeerClass {
 /// Peaks of a kind of machine, as its profile gives them: "bf16_tflops", "hbm_gb_per_s", "nics", "nic_gbit".
 using Peaks = std::map<std::string, double>;
 
-/// Where a benchmark ran. nvls: the switch may add, as it may where nothing is known. What is 0 is unknown.
+/// Where a benchmark ran. nvls: the switch may add, as it may where nothing is known. 0 is unknown.
 struct Scale {
   int ranks = 1, hosts = 1;
   bool nvls = true;
@@ -43,7 +43,7 @@ struct Model {
                            // kernels/training); 0: only as the step counts them
   double trainable;        // parameters, summed over ranks in f32
 };
-/// Of a key's family and part model; nullptr: not known.
+/// Returns the model of a key, by its family and part; nullptr if unknown.
 const Model* find_model(const Key&);
 
 /// The part of a GPU that a figure shows, or the processor that feeds it. gemm is clock-normalised.
@@ -76,8 +76,8 @@ struct Metric {
   /// The highest value that physics allows; nullopt where the peaks do not tell.
   std::optional<double> (*ceiling)(const Peaks&, const Key& key, const Scale&) = nullptr;
   std::optional<double> least_scaling = std::nullopt;  // part of a rank's rate that is left when more of them work
-  /// A rate times the seconds of one operation is this; of a time, one unit of it is so many seconds. So every figure
-  /// of a row tells one time in a unit of its own, and none can be wrong alone.
+  /// A rate times the seconds of one operation is this; for a time, this is the number of seconds of its unit. So every
+  /// figure of a row tells one time in a unit of its own, and none can be wrong alone.
   std::optional<double> (*work)(const Key& key, const Scale&) = nullptr;
   bool of_mean = false;  // tells the mean over the samples, as Google Benchmark does; the others tell the median
   std::string_view harmless = "";  // why a value of it that cannot be told from a true one changes no verdict
@@ -133,7 +133,7 @@ bool lower_is_better(std::string_view metric);
 /// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
 std::string number_text(double value);
 
-/// How far a measurement may stand above its ceiling before it is invalid (rounding of clocks and data sheets).
+/// How far a measurement may be above its ceiling before it is invalid (rounding of clocks and data sheets).
 inline constexpr double ceiling_allowance = 1.01;
 
 }  // namespace shakedown

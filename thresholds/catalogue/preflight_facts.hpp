@@ -15,7 +15,7 @@ std::optional<FactKind> fact_kind(std::string_view key, std::string_view name);
 /// "cuda_opens, ecc, ..." of a key; "preflight/of:host, ..." if there is no such key.
 std::string known_facts(std::string_view key);
 
-/// True for facts of a host, which stand at its first rank; those of the other keys are each rank's own.
+/// True for facts of a host, which its first rank has; with other keys each rank has its own.
 bool is_of_host(std::string_view key);
 
 }  // namespace shakedown

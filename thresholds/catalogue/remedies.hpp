@@ -1,4 +1,4 @@
-// What a fact of the machine means and what mends it: remedies.yaml, as the build has checked it. Pure.
+// The meaning of a fact of the machine and its remedy: remedies.yaml, as the build has checked it. Pure.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace shakedown {
 
-/// What has to be done. setting: a command changes it. restart: of the host or a service. reset: of the GPU. reseat: a
+/// The kind of repair. setting: a command changes it. restart: of the host or a service. reset: of the GPU. reseat: a
 /// person checks the card, cable or power supply. replace: the part goes back. none: nothing yet; look.
 enum class RemedyAction { none, setting, restart, reset, reseat, replace };
 constexpr auto words(RemedyAction) { return names("none", "setting", "restart", "reset", "reseat", "replace"); }

@@ -115,7 +115,7 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   if (several) d.causes.push_back(Cause::slow_link);
   d.place_count = run.size();
   d.detail = std::string("ranks wait for each other longer than ") + (links ? "their links explain" : "expected") +
-             ", and nobody is late: " +
+             ", and no rank is late: " +
              (several ? inside ? "each host alone is fine, so the network between them, or how it is used"
                                : "the network between hosts, or how it is used"
                       : "the algorithm or the transport") +

@@ -243,7 +243,7 @@ class FabricJudge {
         suspect({two ? Cause::slow_uplink : Cause::slow_path}, places, path.x,
                 fmt::format("between leaf {} and leaf {} {} {}", path.leaves.first, path.leaves.second,
                             rail_text(path.rail), slowness(path.x)),
-                two ? "look at the uplinks of both leaves: with two leaves nobody can tell which"
+                two ? "look at the uplinks of both leaves: with two leaves it is unknown which"
                     : "look at the routes between these leaves: a spine link, ECMP or adaptive routing");
       });
       across_explained_.insert(places.begin(), places.end());

@@ -141,7 +141,7 @@ class Investigation {
       const auto stolen = of("stolen"), waited = of("waited");
       if (!stolen || *stolen < low_clock) continue;
       return ": its core did other things for " + percent_text(*stolen) + " of the time, " +
-             (!waited                  ? "who had it is not known"
+             (!waited                  ? "the process that had it is unknown"
               : *waited >= *stolen / 2 ? "other threads had it"
                                        : "no other thread had it: interrupts, firmware or a hypervisor");
     }

@@ -1,4 +1,4 @@
-// What is at fault: a GPU, link, node, rank or setting, with the evidence, the root cause and the next command. Who it
+// The part at fault: a GPU, link, node, rank or setting, with the evidence, the root cause and the next command. Who it
 // is, is decided in thresholds/culprits/suspects.hpp.
 //
 //   evidence                                                         cause
@@ -9,7 +9,7 @@
 //   three quarters of a host's ranks, or what most of them reach     slow node
 //   GEMM is slow, GEMM per GHz is not: the clock explains it         power or heat
 //     and nothing but the chip explains the clock                    slow silicon: said, not failed
-//   a collective is slow, all links are healthy, nobody is late      configuration (on several hosts: or the fabric)
+//   a collective is slow, all links are healthy, no rank is late     configuration (on several hosts: or the fabric)
 //   a rank comes late to most barriers                               late rank: its processor, not its GPU
 //   fixed work takes its processor longer, or its launches do        busy core: its processor, not its GPU
 //   a finding names ranks whose data were wrong                      wrong data, of each
@@ -24,7 +24,7 @@
 
 namespace shakedown {
 
-/// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
+/// The kind of fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
 /// Those between hosts (thresholds/culprits/fabric.hpp) come last.
 enum class Cause {
   slow_gpu,
@@ -62,7 +62,7 @@ inline constexpr std::size_t max_evidence = 6;  // shown for a suspect; the coun
 struct Diagnosis {
   std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
   bool heat = false;            // it held the clock of the place down
-  bool fails = true;            // false: said, because somebody will ask, and no reason to reject anything
+  bool fails = true;            // false: shown, because users will ask, and no reason to reject a part
   Part part = {};               // of those between hosts
   std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
   std::size_t place_count = 0;
@@ -77,7 +77,7 @@ struct Diagnosis {
 /// The strongest first, of which at most max_evidence are kept.
 void add_evidence(Diagnosis&, std::vector<Evidence>);
 
-/// Of suspects that no finding of another judgement names: a clock that heat or the supply holds down.
+/// For suspects that no finding of another judgement names: a clock that heat or the supply holds down.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);
 
 /// "slow GPU", or "slow link or slow GPU" where the evidence does not separate them.

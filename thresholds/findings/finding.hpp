@@ -1,5 +1,5 @@
-// What a judgement says of one benchmark, host or rank. Each finding becomes one GoogleTest test of acceptance_test and
-// one line of the report.
+// The result of one judgement on a benchmark, host or rank. Each finding becomes one GoogleTest test of acceptance_test
+// and one line of the report.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,14 @@
 
 namespace shakedown {
 
-/// Of one finding. waived: allowed by its rule; a waiver that no rule allows is a fail.
+/// The status of one finding. waived: allowed by its rule; a waiver that no rule allows is a fail.
 enum class Status { pass, fail, missing, waived, invalid, inconclusive, no_reference };
 
 constexpr auto words(Status) {
   return names("pass", "fail", "missing", "waived", "invalid", "inconclusive", "no reference");
 }
 
-/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, what other
+/// The source of a finding: a limit of the profile, a stored baseline, the ranks of the same run, what other
 /// measurements of the same run predict, or the rounds of a watch.
 enum class Judgement { rule, baseline, peers, crosscheck, series };
 constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck", "series"); }
@@ -90,7 +90,7 @@ struct Culprit {
   std::optional<std::string> serial = std::nullopt;
 };
 
-/// Who it is, with the value that speaks against it.
+/// A part that may be at fault, with its value.
 Culprit culprit(const RankFacts&, std::optional<double> value = std::nullopt);
 
 Culprit host_culprit(const std::string& host);

@@ -1,4 +1,4 @@
-// What of a run is judged, and what it should consist of.
+// The families of a run to judge, and the hosts and ranks that it should have.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace shakedown {
 
-/// Where hosts stand, as the site file says.
+/// The places of hosts, from the site file.
 struct Places {
   std::map<std::string, std::string> leaves, racks;  // by host
 };
 
 struct JudgeOptions {
   FamilySet families;                     // judged; all: those that the run was asked for
-  std::optional<std::string> unfinished;  // why the run has not come to its end: what is there of it is no verdict
+  std::optional<std::string> unfinished;  // why the run is not complete: its files alone give no verdict
   Expected expected;
   std::optional<std::string> run_id;  // the only run whose files are judged
   std::vector<RosterEntry> roster;

@@ -48,7 +48,7 @@ class RankTelemetry {
  private:
   struct Gpu {
     bool held_back = false, hot = false;
-    // Rows of GEMM, and those in which it reached its power limit or the clock that somebody set.
+    // Rows of GEMM, and those in which it reached its power limit or the clock that was set.
     std::size_t gemm_rows = 0, capped = 0, set_rows = 0;
   };
   struct Sensor {

@@ -1,4 +1,4 @@
-// What a figure was on the machines of a kind whose runs are stored (ci/baselines).
+// The range of a figure on machines of one kind whose runs are stored (ci/baselines).
 #pragma once
 
 namespace shakedown {

@@ -38,7 +38,7 @@ bool is_one_of(const std::array<const char*, n>& fields, const std::string& fiel
   return std::any_of(fields.begin(), fields.end(), [&](const char* known) { return field == known; });
 }
 
-// Variables that are recorded beside the tuning, but say where a run took place and not how: which GPUs of a kind, in
+// Variables that are recorded with the tuning, but say where a run took place and not how: which GPUs of a kind, in
 // how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
 constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
                             "NCCL_DEBUG_FILE"};
@@ -118,7 +118,7 @@ void add_file(Baseline& baseline, const Results& file) {
       const std::string again = launch + "@" + context.started;
       if (baseline.launches.at(launch).started == context.started || known->second.launches.contains(again)) {
         throw InputError(file.file.string() + ": " + key.text() + " of run " + context.run_id +
-                         " stands in another file too; name each result once");
+                         " is in another file too; name each result once");
       }
       launch = again;
     }
@@ -207,7 +207,7 @@ void members(Archive& archive, LeftOut& value) {
                                                                                                   value.centre);
 }
 
-/// What stands before the benchmarks.
+/// The part before the benchmarks.
 template <class Archive>
 void members(Archive& archive, Baseline& baseline) {
   archive.derived("schema", baseline_schema)("ranks", baseline.ranks)("hosts", baseline.hosts)("facts", baseline.facts);
@@ -245,7 +245,8 @@ void read_benchmark(const Field& field, Baseline& baseline) {
   require_values(field["ranks"], baseline);
   BaselineBenchmark& entry = baseline.benchmarks[row.key];
   if (row.series.launches.empty()) field["launches"].refuse("no launches");
-  if (!entry.series.emplace(row.metric, row.series).second) field.refuse(row.key + " " + row.metric + " stands twice");
+  if (!entry.series.emplace(row.metric, row.series).second)
+    field.refuse(row.key + " " + row.metric + " is there twice");
   if (!row.headline) return;
   if (!entry.headline.empty()) field.refuse(row.key + " has two headlines");
   entry.headline = row.metric;

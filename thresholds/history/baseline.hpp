@@ -15,9 +15,9 @@ namespace shakedown {
 
 inline constexpr int baseline_schema = 2;
 
-/// What must agree for figures to be compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt, nccl, nvls,
-/// build_type, power_limit_w, vbios, plan, version, and every tuning variable, each with all values that the files of a
-/// set have. Unknown: empty.
+/// Facts that must agree for figures to be compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt, nccl,
+/// nvls, build_type, power_limit_w, vbios, plan, version, and every tuning variable, each with all values that the
+/// files of a set have. Unknown: empty.
 using MachineFacts = std::map<std::string, std::set<std::string>>;
 
 /// The fields that every MachineFacts has; all others are tuning variables, which are "unset" where they are absent.
@@ -85,7 +85,7 @@ Baseline merge(const std::vector<Baseline>&);
 /// that both have are the same.
 std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before);
 
-/// Removes each headline value that stands further from the median of at least `launches_to_judge` launches than
+/// Removes each headline value that is further from the median of at least `launches_to_judge` launches than
 /// bonferroni_z(number of values) robust standard deviations and than `least_outlier` of the median, and notes it; but
 /// not where another launch of the same hosts and GPUs does not, and it is a latency, or off by less than
 /// `launches_differ`.
@@ -98,7 +98,7 @@ void erase_launch(Baseline&, const std::string& name);
 /// Keeps the `first` and the `last` launches by time, and leaves out those between.
 void keep_launches(Baseline&, std::size_t first, std::size_t last);
 
-/// Strict JSON, one line per benchmark and metric, with centre and spread beside the values.
+/// Strict JSON, one line per benchmark and metric, with values, centre and spread.
 std::string baseline_json(const Baseline&);
 
 /// Reads baseline.json files, or result files as a baseline of their launches; of a folder its baseline.json, or, where
@@ -106,7 +106,7 @@ std::string baseline_json(const Baseline&);
 /// fault that is not allowed.
 Baseline read_baseline(const std::vector<std::filesystem::path>& files_or_folders, bool allow_faults = false);
 
-/// Writes baseline.json. Errors: InputError if a file stands there that is not a baseline of this schema: it is not
+/// Writes baseline.json. Errors: InputError if there is a file that is not a baseline of this schema: it is not
 /// touched.
 void store_baseline(const std::filesystem::path& file, const Baseline&);
 

@@ -43,7 +43,7 @@ inline constexpr double default_min_effect = 0.01;
 /// the part of wrong ones among those that are called worse. The same for better.
 inline constexpr double false_alarm = 0.01;
 
-/// Of the interval of a change, and of finding a change that matters.
+/// The confidence of the interval of a change, and the power to find a change that matters.
 inline constexpr double change_confidence = 0.95, change_power = 0.95;
 
 /// A change of a latency by less than this is none: timers and launches are not finer.

@@ -1,4 +1,4 @@
-// Decides which limits a baseline suggests. A proposal: somebody reads it before it judges machines.
+// Decides which limits a baseline suggests. A proposal: a person reads it before it judges machines.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 namespace shakedown {
 namespace {
 
-/// What is known of a kind of figure weighs as much as this number of launches more (Smyth, 2004), unless the launches
+/// The prior of a kind of figure weighs as much as this number of launches more (Smyth, 2004), unless the launches
 /// have `own_degrees` of freedom by themselves.
 constexpr double prior_degrees = 10, own_degrees = 8;
 

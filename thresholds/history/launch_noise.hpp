@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-/// Of the difference of two means of a figure, relative to the older one: standard deviations.
+/// Standard deviations of the difference of two means of a figure, relative to the older one.
 struct Noise {
   double sigma = 0;     // of one launch, by what is known and by these launches
   double launches = 0;  // of the difference, by launches
@@ -27,10 +27,10 @@ class LaunchPlan {
  public:
   LaunchPlan(const Baseline& before, const Baseline& now);
 
-  /// Of one figure: `key` and `metric` name the kind.
+  /// Returns the noise of one figure: `key` and `metric` name the kind.
   Noise noise(const Key& key, const std::string& metric, const Series& before, const Series& now) const;
 
-  /// What the reader must know of sessions, hosts and GPUs that differ; nullopt if old and new share all sessions.
+  /// Returns a note on sessions, hosts and GPUs that differ; nullopt if old and new share all sessions.
   std::optional<std::string> note() const;
 
  private:

@@ -29,7 +29,7 @@ std::vector<std::string> refuse_different(const Baseline& current, const Baselin
   return notes;
 }
 
-// Why a benchmark of `set` has no value; empty where nobody asked for it.
+// Returns why a benchmark of `set` has no value; empty if it was not asked for.
 std::string why_not(const Benchmarks& set, const std::string& key) {
   const auto found = set.find(key);
   if (found == set.end()) return "was not measured";
@@ -49,7 +49,7 @@ const Series* series_of(const Baseline& set, const std::string& key, const std::
 // comparison in a hundred.
 constexpr double shared_z = 3;
 
-/// What all benchmarks of one comparison have in common.
+/// The part that all benchmarks of one comparison share.
 struct Limits {
   double alpha = 0;        // of a single benchmark
   double least_named = 0;  // relative
@@ -99,7 +99,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
   const double needed = std::max(pair.effect, pair.least_loss(limits.alpha));
   const double named = std::max(pair.effect, pair.margin(limits.alpha) + pair.margin(1 - change_power));
   change.limit_percent = 100 * needed;
-  // What is known of noisy figures says little of their rare values: their own launches have to show these.
+  // The prior of noisy figures says little of their rare values: their own launches have to show these.
   const bool is_noisy = named > limits.least_named;
   const bool is_known = !is_noisy || std::max(change.before_count, change.after_count) >= launches_to_judge;
   if (proven_worse && is_known && -pair.gain >= pair.effect) {

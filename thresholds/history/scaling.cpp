@@ -45,7 +45,7 @@ std::optional<double> largest_of_ranks(const Benchmark& benchmark, const char* m
   return largest;
 }
 
-/// What took the time that a step lost against the same step of fewer.
+/// Returns the part that took the time which a step lost compared with the same step on fewer nodes.
 std::string loss_of_step(const Benchmark& small, const Benchmark& large) {
   const auto before = run_value(small, "step_ms"), after = run_value(large, "step_ms");
   const auto work = largest_of_ranks(small, "compute_ms"), more_work = largest_of_ranks(large, "compute_ms");
@@ -218,7 +218,7 @@ class Scaling {
         nics = at.rate / allreduce_limit(shape);
         source = "what " + size_text(size, "node") + " reached";
         network = "the network: by " + source + " it allows ";
-        shown.limited_by = "no rate of NICs is known: the larger ones are held against this";
+        shown.limited_by = "no rate of NICs is known: the larger ones are compared with this";
         continue;
       }
       shape.host_gb_per_s = *nics;

@@ -65,7 +65,7 @@ void explain_ranks(std::ostream& out, const Benchmark& benchmark, const std::str
   if (ranks.size() > max_offenders) out << "      and " << ranks.size() - max_offenders << " more\n";
 }
 
-// Of every rank that has one: "pcie_width 16, 16, 8", "driver 580.159.03".
+// Returns the facts of every rank that has them: "pcie_width 16, 16, 8", "driver 580.159.03".
 void explain_facts(std::ostream& out, const Row& row) {
   const auto show = [&](const std::string& metric, const auto& values, const auto& text_of_value) {
     std::string words;
@@ -95,7 +95,7 @@ void explain_checks(std::ostream& out, const Benchmark& benchmark) {
   if (value == least->second.end()) return;
   out << "  checked: all elements by Freivalds' sums, which see an error of one element from " << number_text(**value)
       << " standard deviations of an element on; less is seen by its bits alone, "
-      << (ranks == 1   ? "and of one rank not where it always has the same ones: nobody else has a vote"
+      << (ranks == 1   ? "and of one rank not where it always has the same ones: there is no other vote"
           : ranks == 2 ? "and of two ranks that differ always it is one of two"
                        : "by the vote of the ranks")
       << "\n";

@@ -126,7 +126,7 @@ int exit_code_of(State state) {
   return 1;
 }
 
-// A driver may not tell, or somebody has left it out: what depends on it was not judged.
+// A driver may not report it, or a flag leaves it out: then heat and power are not judged.
 std::optional<std::string> note_on_throttling(const std::vector<Results>& files) {
   bool read = false;
   for (const Results& file : files) {
@@ -136,7 +136,7 @@ std::optional<std::string> note_on_throttling(const std::vector<Results>& files)
     }
   }
   if (!read) return std::nullopt;
-  return "sensors were read, and no row says whether a GPU was throttled: nobody has judged heat and power";
+  return "sensors were read, and no row says whether a GPU was throttled: heat and power were not judged";
 }
 
 Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
@@ -239,8 +239,8 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   append(verdict, std::move(findings));
 }
 
-// By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
-// is said in one line: a finding for each comparison would bury the others.
+// By other measurements: of the same run, of a stored one, and with other numbers of ranks. Findings that passed among
+// the first is said in one line: a finding for each comparison would bury the others.
 void judge_by_comparison(const Measured& measured, const Profile* profile, const UnitTable& table,
                          const References& references, const JudgeOptions& options, Verdict& verdict) {
   const auto speak = [&](Judgement by, std::string text) { verdict.summaries.push_back({by, std::move(text)}); };
@@ -274,7 +274,7 @@ FabricJudgement judge_between_hosts(const Measured& measured, const UnitTable& t
   return fabric;
 }
 
-// Every family that somebody could mean: of the catalogue, of the run, or of a profile.
+// Every known family: of the catalogue, of the run, or of a profile.
 void refuse_unknown(const FamilySet& asked, const Measured& measured, const std::vector<Profile>& profiles) {
   std::set<std::string> known;
   for (const auto& [key, benchmark] : measured.benchmarks) known.insert(key.family());

@@ -1,4 +1,4 @@
-// The judgement: a pure function of what was measured, what it is held against, and options. Whatever was not measured,
+// The judgement: a pure function of measurements, references and options. Whatever was not measured,
 // verified and judged is not a pass.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace shakedown {
 
-/// What a run is held against.
+/// The references of a run.
 struct References {
   References(std::vector<Profile> candidates = {}) : profiles(std::move(candidates)) {}
 

@@ -122,12 +122,13 @@ class Decider {
     }
   }
 
-  // What a suspect between hosts says in other words.
+  // True for a finding that repeats a suspect between hosts.
   static bool repeats_suspect(const Finding& f) {
     return f.key == "pairs" && f.metric.empty() && f.status == Status::fail && f.wrong_ranks.empty();
   }
 
-  // What no culprit explains: a finding that names all of its hosts blames them, another one leaves everything open.
+  // Blames for a finding that no culprit explains: one that names all of its hosts blames them, another one leaves all
+  // open.
   void blame(const Finding& f) {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";

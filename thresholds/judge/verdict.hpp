@@ -1,4 +1,4 @@
-// What a judgement comes to: the state of the whole, its findings, and what they say is at fault.
+// The result of a judgement: the state of the whole, its findings, and the parts at fault.
 #pragma once
 
 #include <optional>
@@ -61,7 +61,7 @@ struct Verdict {
   std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
   std::vector<std::string> devices;
   std::vector<Finding> findings;
-  std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
+  std::vector<Diagnosis> culprits;  // the worst first; those without a failure last
   std::vector<Summary> summaries;
   std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;

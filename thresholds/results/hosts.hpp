@@ -38,7 +38,7 @@ class Hosts {
   }
   int ranks_with(int rank) const { return static_cast<int>(locals_[host_of(rank)].size()); }
 
-  /// Whose data the values of a copy between ranks are about, by the rank where they stand.
+  /// The rank whose data a value of a copy between ranks is about, by the rank that has the value.
   class Sources {
    public:
     Sources(const Hosts& hosts, const Key& key) : hosts_(hosts), src_(key.number("src")), shift_(key.number("shift")) {}

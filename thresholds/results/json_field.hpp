@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-/// What a row of a result has by rank.
+/// The values of a row by rank.
 inline constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
 
 /// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in strict_json.cpp.

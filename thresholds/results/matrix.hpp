@@ -1,4 +1,4 @@
-// Figures of pairs as a matrix: who looks for a bad link reads rows and columns, not a list. Pure.
+// Figures of pairs as a matrix: a bad link shows in rows and columns, not in a list. Pure.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ struct PairMatrix {
 
 /// The matrices in these rows, one for each host and each set of keys that differ only in src and dst or in the shift,
 /// in file order.
-/// Of several repetitions the median, as the judge takes it. Rows without values (errors, waivers) leave holes.
+/// The median of several repetitions, as the judge takes it. Rows without values (errors, waivers) leave holes.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::vector<Row>&);
 /// The same before there are rows: what ranks have by key and repetition.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::map<std::string, std::vector<RankData>>&);

@@ -1,4 +1,4 @@
-// What was measured, by benchmark: the repetitions of all files put together, medians over them, and the rank to name.
+// Measurements by benchmark: the repetitions of all files put together, medians over them, and the rank to name.
 // Used by the judge, the explanation and the comparison with a baseline. Pure.
 #pragma once
 
@@ -36,7 +36,7 @@ Benchmarks benchmarks_of(std::span<const Results>);
 /// Whether anything of a family was tried: all of it may have been waived, or it may have no row at all.
 bool has_values_of(const Benchmarks&, const std::string& family);
 
-/// The files of a run and their index, made once for all who judge it.
+/// The files of a run and their index, made once for all stages of the judgement.
 class Measured {
  public:
   Measured(std::vector<Results> results) : files(std::move(results)), benchmarks(benchmarks_of(files)) {}
@@ -63,12 +63,12 @@ std::optional<double> largest_value(const Benchmark&, const std::string& metric)
 
 /// The rank that the others of a collective wait for: it has the shortest time of its own, by more than 5 % of theirs,
 /// and came later than they by at least half of what they wait in one operation. A shortest time alone says nothing:
-/// where one host has a slow network, all others have it in turn. nullopt = nobody.
+/// where one host has a slow network, all others have it in turn. nullopt if there is none.
 std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
                                   const std::vector<std::optional<double>>& arrival_us);
 
 /// The rank to look at: of a local benchmark the one with the longest time, of a collective the last to arrive.
-/// nullopt = nobody stands out.
+/// nullopt if no rank stands out.
 std::optional<int> slowest_rank(const Benchmark&);
 
 /// The metric to show and compare where no rule names one; empty if the row has no known metric.

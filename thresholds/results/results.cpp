@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr std::array<std::pair<Lack, std::string_view>, 2> waiver_prefixes{
     {{Lack::machine, "waived: "}, {Lack::software, "waived for software: "}}};
 
-// Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
+// Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Every number in addition to
 // them is a metric.
 constexpr std::array<std::string_view, 25> not_a_metric{
     "name",         "run_name",         "run_type",       "family_index",   "per_family_instance_index",
@@ -63,7 +63,7 @@ void require_one_per_rank(const Field& array, int world_size) {
   }
 }
 
-/// A column of which fewer than half are known may stand as an object (thresholds/results/results_writer.cpp).
+/// A column of which fewer than half are known may be an object (thresholds/results/results_writer.cpp).
 void fill_in(json& row, const Field& field, int world_size) {
   for (const char* name : columns_by_rank) {
     if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
@@ -73,7 +73,7 @@ void fill_in(json& row, const Field& field, int world_size) {
       for (auto& [word, value] : values.items()) {
         std::size_t rank = 0;
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
-        // Written in one way only, so that no rank stands twice.
+        // Written in one way only, so that no rank is there twice.
         if (error != std::errc() || rank >= all.size() || std::to_string(rank) != word) {
           field[name][metric.c_str()].refuse("\"" + word + "\" is no rank of " + std::to_string(world_size));
         }
@@ -106,7 +106,7 @@ void read_rank_data(const Field& row, RankData& data, int world_size) {
 
 /// Only a row that failed has such ranks.
 void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
-  if (!row.error) list.refuse("stands in a row without an error");
+  if (!row.error) list.refuse("is in a row without an error");
   std::set<int> seen;
   for (const int rank : row.wrong_ranks) {
     if (rank >= world_size) list.refuse("names rank " + std::to_string(rank) + " of " + std::to_string(world_size));
@@ -207,7 +207,7 @@ void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_si
   }
 }
 
-/// What is said of hosts must be what the ranks say. Whoever asks for a rank by its index on a host relies on it.
+/// The facts of hosts must agree with those of the ranks. Code that finds a rank by its index on a host relies on it.
 void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, const Field& list) {
   std::map<std::string, int> sizes;
   for (const RankFacts& rank : ranks) ++sizes[rank.host];
@@ -235,7 +235,7 @@ void require_links_of(const std::vector<NcclLink>& links, const Field& list, int
     }
     if (link.src == link.dst) field.refuse("connects rank " + std::to_string(link.src) + " with itself");
     if (link.via.empty()) field["via"].refuse("is empty");
-    if (!seen.insert(link).second) field.refuse("stands twice");
+    if (!seen.insert(link).second) field.refuse("is there twice");
   });
 }
 
@@ -349,7 +349,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     std::vector<fs::path> inside = result_files(path);
     if (inside.empty()) {
       for (const auto& entry : fs::directory_iterator(path)) {
-        // What was tuned is remembered beside the runs, in JSON too.
+        // Tuned choices are kept next to the runs, in JSON too.
         if (!entry.is_directory(error) || entry.path().filename() == "choices") continue;
         const auto below = result_files(entry.path());
         inside.insert(inside.end(), below.begin(), below.end());

@@ -52,7 +52,7 @@ struct RankFacts {
   std::optional<std::string> cpus;  // "0-3,8"
   std::optional<double> sm_mhz_max = {}, power_limit_w = {};
   std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
-  std::optional<double> memory_kept_mib = {};  // of its GPU, in use behind the family and not before; negative: freed
+  std::optional<double> memory_kept_mib = {};  // of its GPU, in use after the family and not before; negative: freed
 };
 
 template <class Archive>
@@ -64,7 +64,7 @@ void members(Archive& archive, RankFacts& r) {
   archive.unless("memory_kept_mib", r.memory_kept_mib);
 }
 
-/// What stands in place of a device's name at a rank that could not open one.
+/// The device name of a rank that could not open one.
 inline constexpr std::string_view no_device = "no usable ";
 
 /// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
@@ -83,7 +83,7 @@ struct SuiteFacts {
   bool dirty = false;
 };
 
-/// How many ranks and hosts somebody said there should be, and on what they should measure; nullopt = not said.
+/// The expected numbers of ranks and hosts, and their backend; nullopt if not given.
 struct Expected {
   std::optional<int> ranks, hosts;
   std::optional<Backend> backend;
@@ -220,17 +220,17 @@ using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 /// same name. nullopt = there is nothing to say of this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
-/// Counts by rank; nullopt = nobody counted there.
+/// Counts by rank; nullopt if not counted.
 using CountsByRank = std::map<std::string, std::vector<std::optional<std::uint64_t>>>;
 
-/// What the ranks of a row have to say, each for itself. In a file, a column of which fewer than half are known is an
-/// object by rank, {"3": 396.2}; one of all ranks may stand in either form.
+/// The values of the ranks of a row. In a file, a column of which fewer than half are known is an
+/// object by rank, {"3": 396.2}; one of all ranks may have either form.
 struct RankData {
   ByRank by_rank;
   TextByRank text_by_rank;
   ByRank throttle;               // as Throttle, by rank: of each reason that held some rank's clock down
   CountsByRank errors;           // as ErrorCounts, by rank: of each counter that has grown on some rank
-  int errors_rows = 1;           // so many rows share one reading of the counters, and each has it
+  int errors_rows = 1;           // the number of rows that share one reading of the counters, which each has
   std::vector<int> wrong_ranks;  // whose data were wrong
 
   Throttle throttle_of(int rank) const;
@@ -279,7 +279,7 @@ bool is_waiver(std::string_view text);
 /// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
 Results read_results(const std::filesystem::path& file);
 
-/// Of a folder every *.json but verdict.json and baseline.json, sorted by name; none where there is no folder.
+/// Returns every *.json of a folder but verdict.json and baseline.json, sorted by name; none if there is no folder.
 std::vector<std::filesystem::path> result_files(const std::filesystem::path& folder);
 
 /// Reads the given files and, for a folder, its result files; of one that has none, those of its subfolders, which are

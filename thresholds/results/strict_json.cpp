@@ -1,4 +1,4 @@
-// Decides which text is JSON here: strict, without a key that stands twice, and said where and why it is not.
+// Decides which text is JSON: strict, without duplicate keys. An error says where and why.
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Builds the document as nlohmann::json::parse does, but for a key that stands twice in one object: which of its two
+// Builds the document as nlohmann::json::parse does, but for a duplicate key in one object: which of its two
 // values counts is up to the reader (RFC 8259), so a file could say one thing to a person and another to the judge.
 class StrictDocument : public json::json_sax_t {
  public:
@@ -38,7 +38,7 @@ class StrictDocument : public json::json_sax_t {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     const auto [member, fresh] = open_.back()->emplace(name, nullptr);
-    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" stands twice in one object");
+    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" is there twice in one object");
     member_ = &*member;
     return true;
   }
@@ -81,7 +81,7 @@ json parse_json(const fs::path& file, const std::string& text) {
   }
   StrictDocument document(file);
   if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
-  // Depending on the version the position stands at the end of the text or one behind it.
+  // Depending on the version the position is the end of the text or one past it.
   if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
   throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }

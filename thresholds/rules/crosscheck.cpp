@@ -73,7 +73,7 @@ class Checker {
     findings_.push_back(f);
   }
 
-  // What one GPU writes to another, one pair at a time or all at once: the median over all pairs.
+  // Returns the rate at which one GPU writes to another, one pair at a time or all at once: the median over all pairs.
   std::optional<double> copy_rate() const {
     std::vector<double> rates;
     for (const auto& [key, benchmark] : benchmarks_) {
@@ -103,7 +103,7 @@ class Checker {
     const int ranks = benchmark.context->world_size;
     const auto comm = ranks > 1 && model != nullptr ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
     if (model == nullptr || !step || !gemm || !comm) return;
-    // What the step itself counted, if it did: variants of the model differ.
+    // The step's own count, if it has one: variants of the model differ.
     const auto counted = run_value(benchmark, "model_tflops");
     const double flops = counted ? *counted * 1e12 * *step * 1e-3 : model->flops_per_token * tokens;
     if (!(flops > 0)) return;
@@ -130,7 +130,7 @@ class Checker {
     findings_.push_back(f);
   }
 
-  // Of bf16: of the largest products the slowest, which is the one that power limits, and the highest rate of any rank.
+  // For bf16: the slowest of the largest products, which power limits, and the highest rate of any rank.
   std::optional<std::pair<double, double>> gemm_rates() const {
     std::optional<double> slowest;
     double highest = 0;
@@ -144,7 +144,7 @@ class Checker {
     return slowest ? std::optional(std::pair(*slowest, highest)) : std::nullopt;
   }
 
-  // Time of an AllReduce of so many bytes: by bandwidth from the nearest measured size above, else the largest.
+  // Returns the time of an AllReduce of `bytes`: by bandwidth from the nearest measured size above, else the largest.
   std::optional<double> allreduce_ms(double bytes, int ranks) const {
     std::optional<std::pair<double, double>> above, largest;  // bytes, us
     for (const auto& [key, benchmark] : benchmarks_) {

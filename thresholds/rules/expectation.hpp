@@ -1,4 +1,4 @@
-// What should have reported: who says how many ranks and hosts there are, and on what they measure. Pure but for
+// The expected ranks, hosts and backend, and the source of each number. Pure but for
 // reading a roster.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Expectation {
 /// what to do".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
-/// Of options, the roster and what the runs were told, in this order.
+/// From options, the roster and the expectations stored in the runs, in this order.
 Expectation expectation(const std::vector<Results>&, const JudgeOptions&);
 
 }  // namespace shakedown

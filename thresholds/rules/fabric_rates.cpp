@@ -10,7 +10,7 @@
 namespace shakedown {
 namespace {
 
-// Below it latency counts, and nobody published figures.
+// Below it latency counts, and there are no published figures.
 constexpr long long bandwidth_bound = 1LL << 30;
 
 Rule floor_rule(const Key& key, double floor, std::string source) {
@@ -40,7 +40,7 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
   return rules;
 }
 
-// What one host does: as it was measured inside hosts, else what the profile asks of one, else the rate of its GPUs'
+// The rate of one host: as it was measured inside hosts, else the profile's limit for one, else the rate of its GPUs'
 // links, which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
   // AllReduce of two hosts is the same operation.

@@ -1,4 +1,4 @@
-// What a network leaves to collectives over several hosts, from the rate of its NICs: the limits, and which part of
+// Rates of collectives over several hosts, from the rate of their NICs: the limits, and which part of
 // them a healthy cluster reaches. Pure.
 #pragma once
 
@@ -18,7 +18,7 @@ struct ClusterShape {
 };
 
 /// Bus bandwidth that the NICs allow. An AllReduce that adds inside hosts first moves (m - 1) / m of the data twice
-/// over B: B (n - 1) / n x m / (m - 1) with n ranks in all. Of an AllToAll each host sends (n - g) / n of what its g
+/// over B: B (n - 1) / n x m / (m - 1) with n ranks in all. In an AllToAll each host sends (n - g) / n of what its g
 /// ranks have: B / g x (n - 1) / (n - g).
 double allreduce_limit(const ClusterShape&);
 double alltoall_limit(const ClusterShape&);

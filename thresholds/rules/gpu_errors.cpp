@@ -71,8 +71,8 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
       const auto rank = static_cast<std::size_t>(facts.rank);
       Record& record = records.at(rank);
       if (record.facts == nullptr) record.facts = &facts;
-      // Counters are read about once a second, and what they say then stands in all rows since: rows that follow each
-      // other with the same counts are one reading, as many as it has.
+      // Counters are read about once a second, and all rows since the last reading get its counts: rows that follow
+      // each other with the same counts are one reading, as many as it has.
       ErrorCounts last;
       int rows_of_last = 0;
       for (const Row& row : file.rows) {
@@ -119,7 +119,8 @@ std::optional<Finding> judge_errors(const Record& record, bool fails) {
     const bool is_storm = error == "ecc_corrected" && counted.count >= corrected_storm;
     if ((is_fault(error) || is_storm) != fails) continue;
     said.push_back(words_of_error(error) + " (" +
-                   (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first + ")");
+                   (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
+                   ")");
     if (const std::string words = advice_on(error); !words.empty()) {
       advice.push_back(words_of_error(error) + ": " + words);
     }

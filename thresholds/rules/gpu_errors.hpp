@@ -14,8 +14,9 @@ namespace shakedown {
 /// changes, and its answers are 100 ms old at most: one of them in two seconds, or one row of twenty, is no fault.
 inline constexpr double slowed_down = 0.05;
 
-/// Of each GPU that counted or reported something a finding machine/errors/rank:N, or machine/slowdown/rank:N; of what
-/// costs time only, or is the program's, a warning. Nothing of the others. `families`: only in their benchmarks.
+/// Returns, for each GPU that counted or reported something, a finding machine/errors/rank:N, or
+/// machine/slowdown/rank:N; of what costs time only, or is the program's, a warning. Nothing of the others. `families`:
+/// only in their benchmarks.
 std::vector<Finding> judge_gpu_errors(const std::vector<Results>&, const FamilySet& families);
 
 }  // namespace shakedown

@@ -42,7 +42,7 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
       f.offenders = {*f.worst};
       f.offender_count = 1;
       f.detail = fmt::format(
-          "{:.0f} MiB more of its memory in use behind {} than before: kept by the program, or taken by "
+          "{:.0f} MiB more of its memory in use after {} than before: kept by the program, or taken by "
           "another",
           kept, own);
       f.source = "what the driver says is in use";

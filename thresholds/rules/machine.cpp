@@ -69,7 +69,7 @@ const auto differ = [](const auto& one, const auto& other) { return one && other
 
 std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
 
-// What two files of one run cannot both say; empty if they agree. Names of hosts: judge_hosts.
+// Returns a statement on which two files of one run differ; empty if they agree. Names of hosts: judge_hosts.
 std::string contradiction(const Context& a, const Context& b) {
   if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
   if (a.plan != b.plan || a.tier != b.tier) return "were measured by different plans";
@@ -166,8 +166,8 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   return finding;
 }
 
-// What says that a host without measured GPUs should have some: its bus, a mask, a scheduler or a driver. Empty:
-// nothing.
+// Returns the evidence that a host without measured GPUs should have some: its bus, a mask, a scheduler or a driver.
+// Empty: nothing.
 std::string promise_of_gpus(const HostFacts& host) {
   if (host.pci_gpus.value_or(0) > 0) return plural(*host.pci_gpus, "NVIDIA GPU") + " on its PCI bus";
   if (host.masked_gpus.value_or(0) > 0) {
@@ -207,7 +207,7 @@ Finding judge_backend(const Files& files, const Expectation& expected) {
       return finding;
     }
   }
-  // A GPU that nobody looked for may be there.
+  // The bus was not read, so that there may be a GPU.
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
       const HostFacts* facts = facts_of(file.context, host);
@@ -445,7 +445,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
                                 judge_hosts(files, options, expected)};
   const auto is_cuda = [](const Results& file) { return file.context.backend == Backend::cuda; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {
-    // Who says how many ranks there should be overrules what the bus says.
+    // An expected number of ranks overrules the number on the bus.
     if (!expected.ranks) findings.push_back(judge_gpus(files, gpus_per_host));
     findings.push_back(judge_unique_devices(files));
   }

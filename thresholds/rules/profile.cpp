@@ -1,4 +1,4 @@
-// Decides which profiles are valid: a rule that could never fail, never pass, or that nobody can trace to a source is
+// Decides which profiles are valid: a rule that could never fail, never pass, or that has no source is
 // refused with file, line and column.
 #include "thresholds/rules/profile.hpp"
 
@@ -98,7 +98,7 @@ Conditions read_conditions(const Members& rule) {
   return conditions;
 }
 
-// The figure of a machine that the source names, and how far a healthy one may stay behind it.
+// The figure of a machine that the source names, and how far below it a healthy one may be.
 void read_reference(const Members& rule, const std::string& metric, Limits& limits) {
   if (!rule.contains("reference")) {
     if (rule.contains("margin")) rule.at("margin").refuse("margin without \"reference\"; add what it is a part of");
@@ -110,7 +110,7 @@ void read_reference(const Members& rule, const std::string& metric, Limits& limi
     rule.at("reference").refuse("reference without \"margin\"; add one, as in margin: 0.10");
   for (const char* other : {"min", "max", "equals"}) {
     if (rule.contains(other))
-      rule.at(other).refuse(std::string(other) + " beside reference and margin; keep one of them");
+      rule.at(other).refuse(std::string(other) + " with reference and margin; keep one of them");
   }
   const double margin = rule.at("margin").number();
   const bool lower = lower_is_better(metric);
@@ -128,7 +128,7 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     if (!limits.same) rule.at("same").refuse("same: false says nothing; remove it");
     for (const char* other :
          {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
-      if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " beside same; keep one of them");
+      if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " with same; keep one of them");
     }
     return limits;
   }
@@ -175,7 +175,7 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
                           "; no value can pass");
   }
   if (limits.equals && (limits.min || limits.max)) {
-    rule.at("equals").refuse("equals beside min or max; keep one of them");
+    rule.at("equals").refuse("equals with min or max; keep one of them");
   }
   return limits;
 }
@@ -430,7 +430,8 @@ void read_shared(const Members& members, Profile& profile) {
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
   if (fs::path(name.text()).filename() != name.text() || !is_file(file)) {
-    name.refuse("\"" + name.text() + "\" is no file beside this one; name a part as in include: nvidia-preflight.yaml");
+    name.refuse("\"" + name.text() +
+                "\" is not a file next to this one; name a part as in include: nvidia-preflight.yaml");
   }
   const Yaml& yaml = files[file];
   const Members members = yaml.members({"schema", "part", "repeatability", "unjudged", "rules"});

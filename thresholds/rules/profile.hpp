@@ -1,4 +1,4 @@
-// What is accepted: one YAML profile per kind of machine. The strict loader, and the table of physical ceilings.
+// Limits of machines: one YAML profile per kind of machine. The strict loader, and the table of physical ceilings.
 // Pure but for reading the files.
 #pragma once
 
@@ -59,9 +59,9 @@ struct Limits {
 enum class Optional { never, quick, anywhere };
 constexpr auto words(Optional) { return names("never", "quick", "anywhere"); }
 
-/// Of a rule that is optional in quick (`optional: quick`) the absence of its row is a gap in the full tier only.
+/// If a rule is optional in quick (`optional: quick`), the absence of its row is a gap in the full tier only.
 /// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
-/// machine may stay behind it.
+/// machine may be below it.
 struct Rule {
   Key benchmark;
   std::string metric;
@@ -73,7 +73,7 @@ struct Rule {
   Severity severity = Severity::fail;
   std::optional<Severity> severity_with_fabric = std::nullopt;  // instead, where a site file names the NICs
   std::optional<Seen> seen = std::nullopt;  // marks the figure of its family, which a report of a good run shows
-  std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
+  std::string where;  // another fact: the rule holds where it is known and not 0; empty: everywhere
   std::string source;
   std::string at;        // "thresholds/h200-sxm.yaml:12"
   std::string replaces;  // place and source of the rule that a site's own rule replaces; empty: none
@@ -94,10 +94,10 @@ struct Profile {
   std::filesystem::path file;
   Match match;
   Peaks peak;
-  std::vector<std::string> unjudged;                // families that it has no rules for, and why stands beside it
+  std::vector<std::string> unjudged;                // families without rules; a comment in the file says why
   std::vector<Rule> rules;                          // those of the included parts first
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
-  // Of every row that was timed, whether a rule names it or not: what fewer samples, or more scattered ones, say is no
+  // For every row that was timed, with or without a rule: fewer samples, or more scattered ones, are no
   // measurement.
   std::optional<int> samples_min = std::nullopt;
   std::map<std::string, double> cv_max = {};  // by family

@@ -38,7 +38,7 @@ void set_compared(Finding& finding, const Limit& limit, double value, const std:
   finding.unit = unit;
 }
 
-// Whether the fact beside the rule's own is known there and not 0.
+// True if the rule's condition, another fact, is known there and not 0.
 bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
   if (rule.where.empty()) return true;
   const auto numbers = rank_values(benchmark, rule.where);
@@ -120,7 +120,7 @@ class RuleJudge {
     show(LimitKind::spread_max, l.spread_max);
   }
 
-  // Without its level pre-flight would not ask DCGM. One digit: what stands in a file must not become a command.
+  // Without its level pre-flight would not ask DCGM. One digit: text of a file must not become a command.
   std::string own_flag() const {
     const std::string_view flag = "--dcgm=";
     if (!finding_.key.part("of").starts_with("dcgm")) return "";
@@ -240,7 +240,7 @@ class RuleJudge {
     return who;
   }
 
-  /// Whoever should have a value and has none. True: there is somebody.
+  /// Names the ranks that should have a value and have none. True if there are any.
   template <class Value>
   bool judge_silence(const std::vector<std::optional<Value>>& values) {
     std::vector<int> silent;
@@ -257,7 +257,7 @@ class RuleJudge {
     return true;
   }
 
-  /// What ranks have said about a number, or about its absence, each text once.
+  /// Returns the ranks' texts about a number, or about its absence, each once.
   void explain_by_texts(const std::vector<int>& ranks) {
     constexpr std::size_t most = 4;
     const auto texts = rank_texts(*benchmark_, rule_.metric);
@@ -341,7 +341,7 @@ class RuleJudge {
 
   void judge_ranks() {
     auto values = rank_values(*benchmark_, rule_.metric);
-    // A fact that no rank could read stands there with the reasons alone.
+    // A fact that no rank could read has only reasons.
     if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
     if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
     if (judge_silence(values)) return;

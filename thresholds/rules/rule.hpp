@@ -1,4 +1,4 @@
-// One rule on one benchmark: pass, fail, missing, waived, invalid or inconclusive, the worst value, and who is to
+// One rule on one benchmark: pass, fail, missing, waived, invalid or inconclusive, the worst value, and the ranks to
 // blame.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace shakedown {
 Finding finding_of(const Profile&, const Rule&, const Key&, const Benchmark*, const Finding* untrue, const Context&,
                    bool no_pair);
 
-/// False: the fact that the rule asks for beside its own is known and not 0 nowhere, so that it judges nobody.
+/// False if the rule's condition holds on no rank, so that it judges none.
 bool judges_somebody(const Rule&, const Benchmark*);
 
 }  // namespace shakedown

@@ -137,7 +137,7 @@ class RulesJudge {
         context.asked.filter) {
       std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }
-    // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
+    // A rule that can only warn does not replace a judgement, and one inside hosts does not replace one between them.
     const bool inside = context.hosts > 1 && is_collective(family) && rule.benchmark.part("scope") == "node";
     if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const Key& key : expansion.keys) {
@@ -178,7 +178,7 @@ class RulesJudge {
   }
 
   void count_families(const Profile* profile) {
-    // Hosts are judged among each other by their pairs (thresholds/culprits/fabric.hpp): three and more; of two nobody
+    // Hosts are compared by their pairs (thresholds/culprits/fabric.hpp): three and more; with two it is unknown
     // can tell which. One has none, and that alone is no judgement of anything.
     const auto pairs = context_of_family_.find("pairs");
     const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
@@ -199,14 +199,14 @@ class RulesJudge {
 
   // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
   // does not pass because no rule is for its number of ranks or hosts. That the profile has no rules for a family does
-  // not let it pass either, unless its ranks were compared: whoever needs no more says so in the site file. And rules
-  // that hang on a state of NVLS that nobody recorded, so that a run which forgot to record it does not pass on fewer
-  // rules.
+  // not let it pass either, unless its ranks were compared: a site that needs no more lists it in the site file. And
+  // rules that depend on a state of NVLS that is not recorded, so that a run which forgot to record it does not pass on
+  // fewer rules.
   void judge_families(const Profile& profile) {
     for (const std::string& family : families(profile)) {
       const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
       const bool measured = context_of_family_.contains(family);
-      // Of what all ranks waived there is nothing to judge.
+      // A family that all ranks waived has nothing to judge.
       const bool has_values = has_values_of(benchmarks_, family);
       const bool unjudged = names(profile.unjudged) || (measured && !has_values && is_absent(family));
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
@@ -262,7 +262,7 @@ class RulesJudge {
     return finding;
   }
 
-  /// Asked for by name: that it could not be measured is no pass.
+  /// A family that was asked for by name and could not be measured does not pass.
   static Finding nothing_measured(const std::string& family) {
     auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
     finding.next = "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";

@@ -30,7 +30,7 @@ struct RuleFindings {
 
 /// `profile`: null if none is for this machine. `families`: only their benchmarks. `before`: what was found already;
 /// where that or pre-flight fails and nothing else was measured, the rest is one finding. `untrue`: figures that cannot
-/// be true, by key; each stands in the findings of the rules about that key, or as one of its own. `among_peers`: the
+/// be true, by key; each is part of the findings of the rules about that key, or one of its own. `among_peers`: the
 /// families that were judged without a rule, against the ranks of this run.
 RuleFindings judge_rules(const Measured&, const Profile*, const FamilySet& families, const std::vector<Finding>& before,
                          std::vector<Finding> untrue, std::set<std::string> among_peers);

@@ -55,7 +55,7 @@ SiteFabric read_fabric(const Yaml& yaml) {
   return fabric;
 }
 
-/// What can be ordered, and the fact of pre-flight that shows it.
+/// An item of an order, and the fact of pre-flight that shows it.
 enum class Ordered { least, version, text };
 struct Item {
   const char *name, *part, *fact;
@@ -117,7 +117,7 @@ std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
   for (const Yaml& item : yaml.items()) {
     const auto word = item.text();
     if (std::find(words.begin(), words.end(), word) != words.end()) {
-      item.refuse(std::string(what) + " \"" + word + "\" stands twice; remove one");
+      item.refuse(std::string(what) + " \"" + word + "\" is there twice; remove one");
     }
     words.push_back(word);
   }
@@ -138,7 +138,7 @@ std::vector<std::string> read_hosts(const Yaml& yaml) {
   return hosts;
 }
 
-// Where every host of the roster stands.
+// Returns the place of every host of the roster.
 std::map<std::string, std::string> read_places(const Members& members, const char* name, const char* place,
                                                const std::vector<std::string>& roster) {
   std::map<std::string, std::string> places;

@@ -31,9 +31,9 @@ struct Site {
 /// Errors: InputError "file:line:column: what; what to do". Own limits are looked at when a profile gets them.
 Site read_site(const std::filesystem::path& file);
 
-/// What a profile is for this run: with the limits and peaks of the site; on several hosts the limits of one host hold
-/// inside each (scope:node), and what is between hosts is expected from the network. `site`: null for none; the rate of
-/// the NICs is then what pre-flight read, if it did. Errors: as read_site, for own limits that cannot be.
+/// Returns the profile for this run: with the limits and peaks of the site; on several hosts the limits of one host
+/// hold inside each (scope:node), and what is between hosts is expected from the network. `site`: null for none; the
+/// rate of the NICs is then what pre-flight read, if it did. Errors: as read_site, for own limits that cannot be.
 Profile on_site(const Profile&, const Site* site, const Measured&);
 
 /// The profiles that are to be chosen from: the one that the site includes, or all. Errors: InputError if there is none

@@ -17,7 +17,7 @@ namespace shakedown {
 std::optional<Finding> judge_transport(const std::vector<Results>&, const Profile&);
 
 /// Key machine/nccl_network: between hosts on which InfiniBand or RoCE ports are up, by pre-flight, NCCL must not go by
-/// sockets. Nothing where it does not, or where nobody looked.
+/// sockets. nullopt if it does not, or if the ports were not read.
 std::optional<Finding> judge_network(const Measured&);
 
 /// Returns a note if NCCL did not use the multicast of NVSwitches (NVLS), with the cost of that for the largest

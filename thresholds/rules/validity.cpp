@@ -17,18 +17,18 @@ constexpr double rounding = 0.01;
 
 // No row takes a week.
 constexpr double longest = 7 * 86400;
-// Of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in the
-// stored launches. Of the phases of a step, which are timed apart from it: up to 0.5 %.
+// Tolerance of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in
+// the stored launches. The phases of a step are timed apart from it: up to 0.5 %.
 constexpr double tolerance = 0.1;
 
-// Of the rate per clock of steps that are counted by themselves, and the clock of the steps that were timed: 0.5 %
+// Tolerance of the rate per clock of steps that are counted alone, and the clock of the steps that were timed: 0.5 %
 // where power is steady, more where a GPU heats up.
 constexpr double clock_tolerance = 0.2;
 
 // GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
 
-// Of a figure that the catalogue does not have: what ends in a unit was timed or counted and is above zero.
+// For a figure that the catalogue does not have: a name that ends in a unit was timed or counted and is above zero.
 ValueRange range_of(const Key& key, const std::string& metric) {
   if (key.family() == "preflight") return ValueRange::not_negative;
   if (const Metric* row = find_metric(key, metric)) return row->range;
@@ -40,7 +40,7 @@ bool is_grace(const RankFacts& rank) {
   return rank.device.rfind("NVIDIA GH", 0) == 0 || rank.device.rfind("NVIDIA GB", 0) == 0;
 }
 
-// What the widest PCIe link of the run's GPUs carries each way, where pre-flight read it.
+// Returns the rate of the widest PCIe link of the run's GPUs each way, if pre-flight read it.
 std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
   const auto gpu = benchmarks.find("preflight/of:gpu");
   if (gpu == benchmarks.end() ||
@@ -64,7 +64,7 @@ class RowCheck {
     finding_.judgement = Judgement::crosscheck;
   }
 
-  /// What is wrong first.
+  /// Returns the first error.
   std::optional<Finding> run() {
     if (!(row_.iterations >= 1) || !std::isfinite(row_.iterations))
       refuse("iterations", row_.iterations, "none were timed");
@@ -99,7 +99,7 @@ class RowCheck {
 
   // --- each figure by itself, and the run's against the ranks' ---
 
-  /// What the values of a metric can be, on devices that are alike.
+  /// Returns the possible values of a metric on devices that are alike.
   struct Possible {
     ValueRange range = ValueRange::any;
     double least = -HUGE_VAL;
@@ -175,7 +175,7 @@ class RowCheck {
     return found == row_.metrics.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// Of a column the value of the rank that a run waits for.
+  /// Returns the value of the rank that a run waits for.
   static std::optional<double> slowest(const Column& values, bool high_is_slow) {
     std::optional<double> worst;
     for (const auto& value : values) {
@@ -221,14 +221,15 @@ class RowCheck {
   }
 
   void require_all(const std::string& metric, const Column& values) {
-    if (family_ == "pairs") return;  // hosts stand by, and who has a partner and no value did not answer: fabric.cpp
+    if (family_ == "pairs")
+      return;  // idle hosts have none, and one with a partner and no value did not answer: fabric.cpp
     for (const int rank : required_ranks(row_.key, context_)) {
       const auto index = static_cast<std::size_t>(rank);
       if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
     }
   }
 
-  // Both ends of a pair say so; of what is measured again only the one that is in doubt, and nobody has two partners.
+  // Both ends of a pair say so; if a pair is measured again only the doubtful one does, and no host has two partners.
   void check_partners() {
     const Column none(context_.ranks.size()), *said = column("partner"), *rates = column("busbw_gb_per_s");
     const Column& partners = said == nullptr ? none : *said;
@@ -325,7 +326,7 @@ class RowCheck {
     }
   }
 
-  // What the run's figures say of the median time of an operation, and what Google Benchmark says of the mean, which is
+  // The median time of an operation in the run's figures, and the mean of Google Benchmark, which is
   // within one standard deviation of it (Hotelling and Solomons, 1932).
   void check_times() {
     std::optional<double> median;
@@ -374,7 +375,7 @@ class RowCheck {
 
   void check_phases() {
     if (context_.backend == Backend::host) return;
-    // Of a step that accumulates, the phases are those of one of its passes; where ranks share the state or compute a
+    // If a step accumulates, the phases are those of one of its passes; where ranks share the state or compute a
     // model together, they wait for each other in each of them.
     const bool of_whole_step =
         row_.key.part("accumulation").empty() && row_.key.part("shard").empty() && row_.key.part("tp").empty();
@@ -390,7 +391,7 @@ class RowCheck {
           refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
                  rank);
       }
-      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for
+      // The count of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for
       // others it draws less, and its clock rises.
       const bool waits = at(exposed).value_or(0) > tolerance * *mine;
       const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),

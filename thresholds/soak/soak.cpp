@@ -63,7 +63,7 @@ struct Trouble {
 class Judge {
  public:
   explicit Judge(const Soak& soak) : soak_(soak), rounds_(soak.rounds) {
-    if (rounds_.empty()) throw InputError("no round of this soak has come to its end; wait for one");
+    if (rounds_.empty()) throw InputError("no round of this soak is complete; wait for one");
     for (const SoakRound& round : rounds_) {
       for (const RankFacts& rank : round.ranks) {
         const auto unit = rank.uuid.value_or(rank.host + "/" + std::to_string(rank.local_rank));
@@ -222,13 +222,12 @@ class Judge {
         if (fresh || known->second == id) continue;
         known->second = id;
         restarted = true;
-        Finding& finding =
-            add_at("watch/restart", host, Status::inconclusive, true,
-                   host + " was started anew " + gap + ": whether somebody did that cannot be told here");
-        finding.next = on_host(host, "last -x reboot shutdown; if nobody did it, the host is not fit");
+        Finding& finding = add_at("watch/restart", host, Status::inconclusive, true,
+                                  host + " was started anew " + gap + ": the soak cannot tell whether on purpose");
+        finding.next = on_host(host, "last -x reboot shutdown; if it was not on purpose, the host is not fit");
       }
       if (round.unwatched_s > 0 && !restarted) {
-        result_.verdict.notes.push_back("nobody watched for " + time(round.unwatched_s) + " " + gap +
+        result_.verdict.notes.push_back("the soak did not watch for " + time(round.unwatched_s) + " " + gap +
                                         ": the soak was ended, and resumed");
       }
     }
@@ -283,7 +282,7 @@ class Judge {
       Finding& finding =
           add_at("watch/" + where.first, where.second, trouble.worst, counts,
                  when(trouble.rounds) + ": " + keys + (trouble.detail.empty() ? "" : ": " + trouble.detail) + others +
-                     (counts ? "" : "; for once, which fails nothing"));
+                     (counts ? "" : "; for once, a warning"));
       finding.value = static_cast<double>(trouble.rounds.size());
       finding.unit = "rounds";
     }
@@ -425,7 +424,7 @@ class Judge {
         if (said.insert(trend->name).second && said.size() <= max_classes_named)
           detail += (detail.empty() ? "" : "; ") + loss_text(*trend);
       }
-      if (place.empty()) detail += "; nobody alone: the room, the supply, or what all share";
+      if (place.empty()) detail += "; no single GPU: the room, the supply, or another common cause";
       Finding& finding = add_at("watch/drift", place, Status::fail, is_judged(), detail);
       finding.value = 100 * *worst->hours[worst->low.back()];
       finding.limit = {LimitKind::min, -100 * worst->limit};

@@ -1,4 +1,4 @@
-// What the generators of tables have in common.
+// Functions of all generators of tables.
 #pragma once
 
 #include <fmt/format.h>

@@ -262,7 +262,7 @@ TEST(CoverOfTokens, FindsWhatTwoRanksHaveWhatNobodyHasAndWhatIsNotOfTheSet) {
   EXPECT_EQ(*check_cover({{0, 4, 10}, {0, 4, 10}}, 8, 30),
             "rank 1 has sequences from 0 on, expected 4: two ranks have the same ones");
   EXPECT_EQ(*check_cover({{0, 4, 10}, {6, 2, 20}}, 8, 30),
-            "rank 1 has sequences from 6 on, expected 4: nobody has those between");
+            "rank 1 has sequences from 6 on, expected 4: no rank has those between");
   EXPECT_EQ(*check_cover({{0, 4, 10}, {4, 2, 20}}, 8, 30), "ranks have 6 sequences together, the set has 8");
   EXPECT_EQ(*check_cover({{0, 4, 10}, {4, 4, 21}}, 8, 30),
             "the tokens of all ranks have the checksum 1f, those of the set 1e");
