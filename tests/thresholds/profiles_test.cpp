@@ -362,8 +362,9 @@ TEST(Profiles, RowsOfSeveralStandInAPartOnce) {
 TEST(ShippedProfiles, Load) {
   std::set<std::string> names;
   for (const Profile& profile : shipped()) names.insert(profile.name);
-  for (const char* name :
-       {"host", "h200-sxm", "h100-sxm", "h100-nvl", "h20", "a100-sxm", "b200", "b300", "gb200", "gb300"}) {
+  for (const char* name : {"host", "h200-sxm", "h200-nvl", "h100-sxm", "h100-nvl", "h100-pcie", "h20", "gh200-96gb",
+                           "gh200-144gb", "a100-sxm", "a100-sxm-40gb", "a100-pcie-40gb", "a100-pcie-80gb", "l40s",
+                           "rtx-pro-6000-server", "b200", "b300", "gb200", "gb300"}) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
 }
@@ -426,13 +427,49 @@ std::vector<Published> published() {
            4},
           {"NVIDIA GB300", "gb300", 1550, 3000, 6030, 285, 0, 0, 0, 0, 0, 0, 0, {}},
           {"NVIDIA H100 NVL", "h100-nvl", 454, 900, 2725, 93, 0, 0, 34.1, 0, 0, 200, 50, {}},
-          {"NVIDIA H20", "h20", 129.1, 258, 2010, 95, 0, 0, 0, 0, 0, 350, 50, {}}};
+          {"NVIDIA H20", "h20", 129.1, 258, 2010, 95, 0, 0, 0, 0, 0, 350, 50, {}},
+          {"NVIDIA A100-SXM4-40GB",
+           "a100-sxm-40gb",
+           265.9,
+           0,
+           1384,
+           41,
+           280.4,
+           128.2,
+           18.35,
+           18.95,
+           1398,
+           276,
+           25.9,
+           {{16 * mib, 111.8}, {128 * mib, 202}, {gib, 229.9}, {4 * gib, 234.2}, {8 * gib, 235.0}}},
+          {"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb", 234.1, 0, 1293, 41, 241.5, 108.3, 17.56, 0, 0, 200, 25, {}},
+          {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb", 252.9, 0, 1495, 84, 0, 0, 17.95, 0, 0, 200, 25, {}},
+          {"NVIDIA H100 PCIe", "h100-pcie", 495.9, 900, 1639, 84, 458, 240.4, 36.95, 0, 0, 200, 50, {}},
+          {"NVIDIA H200 NVL", "h200-nvl", 811.6, 1200, 3991, 148, 0, 0, 42.96, 0, 0, 200, 50, {}},
+          {"NVIDIA GH200 480GB", "gh200-96gb", 828.6, 1535, 2840, 100, 0, 0, 50, 0, 0, 200, 295.5, {}},
+          {"NVIDIA GH200 120GB", "gh200-96gb", 828.6, 1535, 2840, 100, 0, 0, 50, 0, 0, 200, 295.5, {}},
+          {"NVIDIA GH200 144G HBM3e", "gh200-144gb", 828.6, 1535, 3120, 148, 0, 0, 50.1, 0, 0, 200, 295.5, {}},
+          {"NVIDIA L40S", "l40s", 252, 500, 700, 46, 264, 0, 46.88, 0, 0, 25, 25, {}},
+          {"NVIDIA RTX PRO 6000 Blackwell Server Edition",
+           "rtx-pro-6000-server",
+           417.3,
+           800,
+           1480,
+           100,
+           312.8,
+           205.2,
+           79,
+           0,
+           0,
+           50,
+           50,
+           {}}};
 }
 
 /// A machine that reaches this; what nobody has published it measures as well, at some value.
 ResultsBuilder machine_of(const Published& p, int ranks) {
   ResultsBuilder builder(ranks, 1, p.device);
-  builder.context.nccl.nvls = p.profile == "a100-sxm" ? "off" : "on";
+  builder.context.nccl.nvls = p.profile.starts_with("a100") ? "off" : "on";
   add_preflight(builder, p.profile);
   const auto or_some = [](double value, double some) { return value > 0 ? value : some; };
   for (const int n : {8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", p.bf16);
