@@ -50,7 +50,7 @@ expect "six rounds have figures" test "$(count '"busbw_gb_per_s": ?[0-9.e+]+' pa
 expect "and AllReduce of two rounds" test "$(grep -cE '^pairs/op:allreduce.*round.*busbw_gb_per_s=[0-9.]+' out)" = 2
 grep -oE '^pairs/op:.*busbw_gb_per_s=[0-9.]+' out | sed -E 's/ .*=/ /'
 
-# Of a rank that stops, each later round waits for its whole time: three rounds end within 50 s, all of them within 100 s.
+# After a rank stops, each later round takes its full time: three rounds end within 50 s, all eight within 100 s.
 stopped 1 '^\[2/' "$build/bench/bench_pairs" --backend=cuda --benchmark_out="$scratch/holes.json" \
   --benchmark_filter='sendrecv.*/round:[01]/|allreduce.*/round:0/'
 expect "a rank that stops in a round ends the job with 1, not 0" test $? -ne 0

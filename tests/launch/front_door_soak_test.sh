@@ -57,14 +57,14 @@ expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*'
 expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_soak/rounds.jsonl" | sort | uniq -d) ]]'
 
 # A resumed soak keeps its expectations.
-"${accept[@]}" --for=15s --families=gemm,hbm,memtest --expect=ranks=99 >out.txt 2>err.txt 3>&- &
+"${accept[@]}" --for=20s --families=gemm,hbm,memtest --expect=ranks=99 >out.txt 2>err.txt 3>&- &
 front=$!
 after 1
 kill -TERM "$front"
 wait "$front" 2>/dev/null
 "${accept[@]}" --resume >out.txt 2>err.txt 3>&- &
 front=$!
-after 4
+after 3
 kill -TERM "$front"
 wait "$front" 2>/dev/null
 run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
