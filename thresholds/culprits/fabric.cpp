@@ -20,6 +20,7 @@ namespace {
 constexpr double slow = PairRounds::slow;
 /// One value has heavier tails than the best of several.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
+constexpr std::size_t enough_rounds = 3;
 /// For an AllReduce over all rails: the slowest of eight delays all, and in some hundred pairs one has a rail that
 /// pauses three times. A wrong plan of NCCL, or a link inside a host, costs more than this.
 constexpr double slow_sum = 0.7;
@@ -122,18 +123,25 @@ class FabricJudge {
     return x <= 0 ? "does not answer" : fmt::format("is {:.0f} % slow", 100 * (1 - x));
   }
 
+  // The rate of a rail over the usual one; 1 if no rail has a rate.
+  static double against_others(const std::vector<double>& rates, std::size_t rail) {
+    std::vector<double> known;
+    for (const double rate : rates) {
+      if (rate > 0) known.push_back(rate);
+    }
+    if (known.empty()) return 1;
+    const double usual = known.size() > 2 ? median(known) : *std::max_element(known.begin(), known.end());
+    return rates[rail] / usual;
+  }
+
   // All hosts on one rail against the other rails: no single NIC.
   void judge_rails() {
     if (rounds_.rails < 2) return;
-    std::vector<double> known;
-    for (const double r : rounds_.reference) {
-      if (r > 0) known.push_back(r);
-    }
-    if (known.empty()) return;
-    const double usual = known.size() > 2 ? median(known) : *std::max_element(known.begin(), known.end());
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
-      const double x = rounds_.reference[rail] / usual;
-      if (x >= slow) continue;
+      if (against_others(rounds_.reference, rail) >= slow) continue;
+      const auto same = rounds_.same_rounds(rail);
+      const double x = against_others(same.rates, rail);
+      if (x >= (same.rounds < enough_rounds ? slow_once : slow)) continue;
       const auto places = places_of(all_hosts(), rail);
       if (places.empty()) continue;
       const auto& hosts = rounds_.hosts;

@@ -162,6 +162,31 @@ bool PairRounds::low(const Place& place) const {
   return x && *x < slow;
 }
 
+PairRounds::SameRounds PairRounds::same_rounds(std::size_t rail) const {
+  SameRounds same;
+  std::vector<std::vector<double>> bests(rails);  // of hosts
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    const auto own = at.find({host, rail});
+    if (own == at.end() || low({host, rail})) continue;
+    std::set<Key> rounds;
+    for (const Value& value : own->second) {
+      if (!low({value.partner, rail})) rounds.insert(value.key);
+    }
+    same.rounds = std::max(same.rounds, rounds.size());
+    for (std::size_t other = 0; other < rails; ++other) {
+      const auto found = at.find({host, other});
+      if (found == at.end()) continue;
+      double best = 0;
+      for (const Value& value : found->second) {
+        if (rounds.contains(value.key)) best = std::max(best, value.rate);
+      }
+      if (best > 0) bests[other].push_back(best);
+    }
+  }
+  for (auto& of_hosts : bests) same.rates.push_back(of_hosts.empty() ? 0 : median(std::move(of_hosts)));
+  return same;
+}
+
 bool PairRounds::fell_silent(std::size_t host) const {
   std::size_t silent = 0, all = 0;
   std::set<std::size_t> partners;

@@ -68,6 +68,13 @@ struct PairRounds {
   /// The best of all rounds, over the reference; nothing without any.
   std::optional<double> best(const Place&) const;
   bool low(const Place&) const;
+  /// Exchanges between hosts that are not low on one rail, on all rails.
+  struct SameRounds {
+    std::vector<double> rates;  // by rail: the median of the best rate of each host
+    std::size_t rounds = 0;     // at most, of a host
+  };
+  /// Bad NICs leave a rail fewer rounds than others have, and the best of few is less than the best of many.
+  SameRounds same_rounds(std::size_t rail) const;
   /// Died while others went on: silent with one partner after another, however good it was before.
   bool fell_silent(std::size_t host) const;
   /// ", sending only": one direction only, where it was measured again.
