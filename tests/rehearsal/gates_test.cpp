@@ -111,5 +111,24 @@ TEST(AFault, IsNamedFirst) {
   }
 }
 
+TEST(ALink, IsNamedNextToTheSlowGpuAtItsEnd) {
+  static const auto profiles = load_profiles(source / "thresholds");
+  const int fleets = testing_support::is_nightly() ? 60 : 5;
+  for (const bool begins : {true, false}) {
+    for (int i = 0; i < fleets; ++i) {
+      Order order;
+      order.noise = read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
+      order.seed = static_cast<std::uint64_t>(first_seed + i);
+      order.faults = parse_faults("gpu:0.05+one_way:0.5");
+      order.faults[0].local = (i + (begins ? 0 : 1)) % order.shape.gpus;
+      order.faults[1].local = i % order.shape.gpus;
+      const Fleet fleet(order);
+      const Outcome outcome = outcome_of(fleet, judge_fleet(fleet, profiles));
+      EXPECT_TRUE(outcome.named) << "seed " << order.seed << (begins ? ": begins" : ": ends") << " at the slow GPU";
+      EXPECT_FALSE(outcome.innocent) << "seed " << order.seed;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shakedown::rehearsal::gates_test

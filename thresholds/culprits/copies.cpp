@@ -1,11 +1,19 @@
 #include "thresholds/culprits/copies.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
+#include "base/statistics.hpp"
+
 namespace shakedown {
 namespace {
+
+/// A link that is slower than the other copies of a GPU by more percent has a fault of its own. The copies of a GPU
+/// with slow ports, or with another program on it, differ by less.
+constexpr double own_fault_percent = 20;
+constexpr std::size_t enough_links = 3;
 
 bool works_slowly(const RunEvidence& evidence, int rank) {
   return evidence.is_slow(rank, Aspect::gemm) || evidence.is_slow(rank, Aspect::memory);
@@ -46,10 +54,30 @@ void SlowCopies::explain(const std::string& host) {
 }
 
 void SlowCopies::explain_copies(int rank, bool out, bool in, std::vector<Evidence>& evidence) {
+  const double most_out = most_of_gpu(rank, true), most_in = most_of_gpu(rank, false);
   for (const int other : evidence_.neighbours(rank)) {
-    if (out) explain(link_unit(rank, other), evidence);
-    if (in) explain(link_unit(other, rank), evidence);
+    const Unit to = link_unit(rank, other), from = link_unit(other, rank);
+    if (out && percent(to) <= most_out) explain(to, evidence);
+    if (in && percent(from) <= most_in) explain(from, evidence);
   }
+}
+
+// How much slower than its peers a link is: the median of its evidence.
+double SlowCopies::percent(const Unit& link) const {
+  std::vector<double> percents;
+  for (const Evidence& e : evidence_.failing(link)) {
+    if (e.percent) percents.push_back(*e.percent);
+  }
+  return percents.empty() ? 0 : median(std::move(percents));
+}
+
+// How slow a copy may be that the GPU explains, out of it or into it.
+double SlowCopies::most_of_gpu(int rank, bool as_source) const {
+  std::vector<double> percents;
+  for (const int other : evidence_.neighbours(rank)) {
+    if (other != rank) percents.push_back(percent(as_source ? link_unit(rank, other) : link_unit(other, rank)));
+  }
+  return percents.size() < enough_links ? HUGE_VAL : median(std::move(percents)) + own_fault_percent;
 }
 
 bool SlowCopies::has_open(const std::string& host) const {
@@ -154,7 +182,9 @@ void SlowCopies::judge_link(const Unit& link, std::vector<Diagnosis>& found) {
                            std::to_string(evidence_.facts(link.rank).local_rank);
   d.detail = both ? "copies between the two are slow in both directions" +
                         std::string(only_two ? "; with two GPUs the link and either GPU look alike" : "")
-                  : "copies " + ends + " are slow, other copies of both are not";
+             : of_gpu_.contains(link.from) || of_gpu_.contains(link.rank)
+                 ? "copies " + ends + " are much slower than other copies of both"
+                 : "copies " + ends + " are slow, other copies of both are not";
   d.next = evidence_.on_host(link.from, "nvidia-smi nvlink -e -i " + evidence_.gpu(link.from));
   add_evidence(d, std::move(evidence));
   found.push_back(std::move(d));

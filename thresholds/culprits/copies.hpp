@@ -33,6 +33,8 @@ class SlowCopies {
   bool open(const Unit& link) const;
   void explain(const Unit& link, std::vector<Evidence>&);
   void explain_copies(int rank, bool out, bool in, std::vector<Evidence>&);
+  double percent(const Unit& link) const;
+  double most_of_gpu(int rank, bool as_source) const;
   void judge_ports(const std::vector<int>& ranks);
   void judge_kernels();
   void judge_side(int rank, bool out, std::vector<Diagnosis>&);
