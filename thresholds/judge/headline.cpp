@@ -126,7 +126,8 @@ FaultSummary summary_of(const Finding& finding) {
   if (!fault.what.empty()) {
     const auto compared = compared_text(finding);
     if (finding.status != Status::fail) fault.what += " is " + std::string(name(finding.status));
-    if (!compared.empty()) fault.what += (finding.status == Status::fail ? " is " : ", ") + compared;
+    const char* const verb = finding.status != Status::fail ? ", " : finding.value ? " is " : " ";
+    if (!compared.empty()) fault.what += verb + compared;
     if (!finding.detail.empty()) fault.what += ": ";
   }
   fault.what += finding.detail;
