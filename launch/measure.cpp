@@ -50,26 +50,29 @@ Words missing_in(const fs::path& folder, const Words& families) {
   return missing;
 }
 
-/// Changes what the result of a family says of its run; one that says nothing is refused by the judge.
+/// Returns the document with a change of what it says of its run; a document that says nothing of it is refused by the
+/// judge, and stays. nullopt if it is no JSON.
 template <class Change>
-void change_context(const fs::path& folder, const std::string& family, const Change& change) {
-  auto document = nlohmann::ordered_json::parse(read_file(file_of(folder, family)), nullptr, false);
+std::optional<std::string> with_context(const std::string& text, const Change& change) {
+  auto document = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (document.is_discarded()) return std::nullopt;
   const nlohmann::ordered_json::json_pointer shakedown("/context/shakedown");
-  if (!document.contains(shakedown) || !document[shakedown].is_object()) return;
+  if (!document.contains(shakedown) || !document[shakedown].is_object()) return text;
   change(document[shakedown]);
-  replace_file(file_of(folder, family), document.dump() + "\n");
+  return document.dump() + "\n";
 }
 
 /// A result that its program did not outlive says so.
 void mark_crashed(const fs::path& folder, const std::string& family) {
-  change_context(folder, family, [&](auto& context) { context["crashed"].push_back(family); });
+  const auto marked =
+      with_context(read_file(file_of(folder, family)), [&](auto& context) { context["crashed"].push_back(family); });
+  if (marked) replace_file(file_of(folder, family), *marked);
 }
 
 /// Writes a result, which says what the user asked for, which hosts did not start, and how often ranks were started, so
-/// that its folder is judged alike wherever it is.
-void keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
-                 const std::string& document, const Launch& launch, int starts) {
-  replace_file(file_of(folder, family), document);
+/// that its folder is judged alike wherever it is. Parses it once. False if it is no whole JSON.
+bool keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
+                 const std::string& text, const Launch& launch, int starts) {
   std::vector<AbsentHost> absent;
   for (const auto& host : launch.absent) {
     if (is_one_of(host, launch.lost)) continue;
@@ -78,12 +81,17 @@ void keep_result(const AcceptOptions& options, const fs::path& folder, const std
     if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
   }
   const Asked asked{{options.families}, std::nullopt, options.judge.judge.roster};
-  if (asked.everything() && absent.empty() && starts == 1) return;
-  change_context(folder, family, [&](auto& context) {
+  const auto add = [&](auto& context) {
     if (!asked.everything()) context["asked"] = Writer::written(asked);
     if (!absent.empty()) context["absent"] = Writer::written(absent);
     if (starts > 1) context["start_attempts"] = starts;
-  });
+  };
+  const bool is_changed = !asked.everything() || !absent.empty() || starts > 1;
+  const auto kept = is_changed                     ? with_context(text, add)
+                    : nlohmann::json::accept(text) ? std::optional(text)
+                                                   : std::nullopt;
+  if (kept) replace_file(file_of(folder, family), *kept);
+  return kept.has_value();
 }
 
 }  // namespace
@@ -99,12 +107,11 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
   };
   const auto ending = program.run(signals);
   const auto document = document_in(printed);
-  if (document.empty()) {
+  if (document.empty() || !keep_result(options, folder, family, document, launch, program.starts)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "wrote no result", printed);
     return family + " wrote no result: " + program.death(ending);
   }
-  keep_result(options, folder, family, document, launch, program.starts);
   if (!succeeded(ending)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "died after its result");
@@ -122,9 +129,9 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   std::string last;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
-    program.measured = program.measured || result;
     if (closed || !result) return;
-    keep_result(options, folder, result->first, result->second, launch, program.starts);
+    if (!keep_result(options, folder, result->first, result->second, launch, program.starts)) return;
+    program.measured = true;
     last = result->first;
     show_provisional(options, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(options, folder, id);

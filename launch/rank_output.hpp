@@ -8,11 +8,11 @@
 
 namespace shakedown {
 
-/// The JSON document among what rank 0 has printed; empty if there is no whole one.
+/// The JSON document among what rank 0 has printed, as far as it came; empty if there is none.
 std::string document_in(const std::string& text);
 
-/// The family and its document of {"family": "gemm", "result": {...}}; nothing for another line, for one that was cut
-/// off, or where the family is no plain name, since it names a file.
+/// The family and its document of {"family": "gemm", "result": {...}}, which is not parsed here; nothing for another
+/// line, or where the family is no plain name, since it names a file.
 std::optional<std::pair<std::string, std::string>> streamed(std::string_view line);
 
 }  // namespace shakedown

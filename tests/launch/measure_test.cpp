@@ -202,6 +202,23 @@ TEST_F(Measure, KeepsNoHalfResult) {
   EXPECT_TRUE(has(log, "bench_hbm wrote no result: ") && has(log, "a warning\n")) << log;
 }
 
+TEST_F(Measure, KeepsNoResultThatTheLauncherHasCutOrMerged) {
+  const std::string line = R"sh(printf '{"family": "hbm", "result": %s}' "$(tr '\n' ' ' <$stored/hbm.json)")sh";
+  const auto keeps = [&](const std::string& script) {
+    fs::remove(scratch / "run/hbm.json");
+    program("all", script);
+    measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+    return exists("hbm.json");
+  };
+  for (const Words& families : {Words{}, Words{"hbm"}}) {  // with what the user asked for, a result is written anew
+    options.families = families;
+    EXPECT_TRUE(keeps(line));
+    EXPECT_TRUE(keeps("printf '[1,0]<stdout>: '; " + line));
+    EXPECT_FALSE(keeps(line + " | head -c 5000; echo '}}}'"));
+    EXPECT_FALSE(keeps(line + " | sed 's/context/a \"line\" of NCCL/'"));
+  }
+}
+
 TEST_F(Measure, MarksTheLastOfAllFamiliesWhereTheirProgramDiedAfterIt) {
   for (const auto* end : {"exit 3", "kill -SEGV $$"}) {
     const auto together = measure_all(end);
