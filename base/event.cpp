@@ -77,14 +77,13 @@ EventSender::EventSender(const char* address) {
   socket_ = Descriptor(descriptor);
 }
 
-bool EventSender::connect() {
-  if (socket_.is_open()) return true;
-  if (!address_ || address_->key.empty() || connects_left_-- <= 0) return false;
+/// Sends the first line with the Hello: the front door may judge a result for longer than the limit.
+void EventSender::connect(const std::string& first_line) {
+  if (!address_ || address_->key.empty() || connects_left_-- <= 0) return;
   unsent_.clear();
   Hello hello;
   hello.from = hello.to = 0;
-  socket_ = enter(address_->addresses, hello, address_->key, connect_limit);
-  return socket_.is_open();
+  socket_ = enter(address_->addresses, hello, address_->key, connect_limit, first_line);
 }
 
 void EventSender::flush(int patience_ms) {
@@ -102,7 +101,8 @@ void EventSender::send(const Event& event) noexcept try {
   constexpr int patience_ms = 1000;
   const std::lock_guard lock(mutex_);
   const auto line = event_line(event);
-  if (line.size() > max_event_bytes || !connect()) return;
+  if (line.size() > max_event_bytes) return;
+  if (!socket_.is_open()) return connect(line);
   const bool waits = event.kind != Event::Kind::row && unsent_.empty();
   flush(0);
   // The next row says all that this one does. Other events may follow an unsent one, within limits.

@@ -78,7 +78,7 @@ class EventSender {
   void note(const std::string& text) { say({.kind = Event::Kind::note, .text = text}); }
 
  private:
-  bool connect();
+  void connect(const std::string& first_line);
   void flush(int patience_ms);
 
   std::mutex mutex_;

@@ -206,6 +206,14 @@ TEST_F(EventsOverTcp, ArriveInOrder) {
   EXPECT_TRUE(channel.was_heard());
 }
 
+TEST_F(EventsOverTcp, ArriveThoughTheFrontDoorIsBusyWhenARankEnds) {
+  EventSender(by_tcp(channel).c_str()).send({.kind = Event::Kind::lost, .text = "nobody has read until now"});
+  EXPECT_TRUE(reads_until(channel, events, [&] { return !events.empty(); }));
+  std::this_thread::sleep_for(100ms);
+  channel.read([&](const Event& event) { events.push_back(event); });
+  EXPECT_EQ(events.size(), 1U) << "though the rank has called at each address";
+}
+
 TEST_F(EventsOverTcp, OfSeveralRanksArriveFromEach) {
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 8; ++rank) {

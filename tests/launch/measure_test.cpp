@@ -638,6 +638,19 @@ TEST_F(MeasureFamilies, KeepsWhichHostDidNotStartAndWhy) {
   }
 }
 
+TEST_F(MeasureFamilies, HaveTheirResultsWithoutEventsToo) {
+  const std::string missed = "no events of the ranks arrive";
+  measures_all("give hbm; exit 3");
+  measures("p2p", "result p2p");
+  const auto without = measure();
+  EXPECT_EQ(without.missed, std::nullopt);
+  EXPECT_TRUE(exists("hbm.json") && exists("p2p.json"));
+  EXPECT_NE(without.said.find(missed), std::string::npos) << without.said;
+  EXPECT_EQ(without.said.find(missed), without.said.rfind(missed)) << "once: " << without.said;
+  measures_all("row; give hbm; give p2p");
+  EXPECT_FALSE(has(measure().said, missed));
+}
+
 TEST_F(MeasureFamilies, MeasuresAloneWhatIsMissing) {
   measures_all("give hbm; exit 3");
   measures("p2p", "result p2p");
