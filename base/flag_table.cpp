@@ -117,6 +117,7 @@ const FlagTable rows{
     {"--backend", "=auto|cuda|host", "bench", "auto is cuda on a machine with an NVIDIA GPU (auto)", one_of},
     {"--retune", "", runs, "time algorithms again, whatever earlier runs on such GPUs chose"},
     {"--despite-preflight", "", measuring, "measure although pre-flight failed (SHAKEDOWN_DESPITE_PREFLIGHT=1)"},
+    {"--again", "[=RUN]", "accept", "repeat what failed in the last run, or in RUN, and say before and after"},
     {"--scaling", "[=1,2,4]", "accept", "AllReduce and training also on fewer nodes", rising},
     {"--against", "=KEY:VALUE", steps, "compare each row with another batch, seq, retain, shard, tp, ..."},
     {"--dcgm", "=1|2|3", runs, "pre-flight runs dcgmi diag of this level, seconds to minutes (SHAKEDOWN_DCGM)", one_of},

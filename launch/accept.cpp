@@ -19,6 +19,7 @@
 #include "launch/scaling.hpp"
 #include "launch/session_folder.hpp"
 #include "launch/soak.hpp"
+#include "report/again.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/judge/headline.hpp"
@@ -76,9 +77,9 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
 std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
   if (!rank) return std::nullopt;
-  if (options.soak_s || options.resume || options.scaling) {
+  if (options.soak_s || options.resume || options.scaling || options.again) {
     throw CannotRun(
-        "--for, --resume and --scaling start the ranks anew, which RANK and WORLD_SIZE leave to others: unset "
+        "--for, --resume, --scaling and --again start the ranks anew, which RANK and WORLD_SIZE leave to others: unset "
         "these, and let mpirun or srun start the ranks");
   }
   if (*rank == 0) return std::nullopt;
@@ -158,11 +159,43 @@ Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& progra
 
 }  // namespace
 
+namespace {
+
+/// The run whose failures --again repeats.
+struct EarlierRun {
+  std::string name;
+  Verdict verdict;
+};
+
+/// Reads that run, and limits the options to what failed in it. Errors: InputError.
+std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
+  if (!options.again) return std::nullopt;
+  const fs::path results = options.results ? *options.results : usual_results(), named = *options.again;
+  const fs::path folder = named.empty() ? results / "latest" : path_exists(named) ? named : results / named;
+  EarlierRun run{folder.filename(), read_verdict(folder / "verdict.json")};
+  if (!run.verdict.run_ids.empty()) run.name = run.verdict.run_ids.front();
+  options.families = families_again(run.verdict);
+  if (const auto files = result_files(folder); !options.is_tier_given && !files.empty())
+    options.tier = read_results(files.front()).context.tier;
+  say("again: " + (options.families.empty() ? "all families" : joined(options.families)) + ", as failed in " +
+      run.name);
+  return run;
+}
+
+/// The text of a verdict with what became of the earlier run after its first line.
+std::string with_earlier(const std::string& text, const EarlierRun& run, const Verdict& now, TerminalStyle style) {
+  const auto rest = text.find("\n\n") + 2;
+  return text.substr(0, rest) + again_text(run.name, run.verdict, now, style) + text.substr(rest);
+}
+
+}  // namespace
+
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   const auto session = provide_environment();
   auto options = parse_accept_options(words, process_environment());
   if (options.resume && !options.plan)
     options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
+  const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
   check_references(options.judge);  // what is wrong there is said before anything is measured
   Signals signals;
@@ -174,7 +207,9 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const Judged judged = judge_or_say_why_not(options, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   const int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
-  std::fputs(terminal_text(verdict, style_of(options.judge)).c_str(), stdout);
+  const auto style = style_of(options.judge);
+  const auto shown = terminal_text(verdict, style);
+  std::fputs((earlier ? with_earlier(shown, *earlier, verdict, style) : shown).c_str(), stdout);
   channel.give(text(headline_of(verdict)));
   return code;
 }

@@ -53,7 +53,7 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
 }
 
 /// Errors: InputError for flags that contradict each other.
-void check_soak(const AcceptOptions& options) {
+void check_contradictions(const AcceptOptions& options) {
   if (options.resume && (options.soak_s || options.seed)) {
     throw InputError("--resume goes on with what was asked for: leave --for and --seed out");
   }
@@ -62,6 +62,9 @@ void check_soak(const AcceptOptions& options) {
   }
   if (options.scaling && (options.soak_s || options.resume)) {
     throw InputError("--scaling is of one acceptance: leave --for and --resume out");
+  }
+  if (options.again && (options.soak_s || options.resume || options.scaling || !options.families.empty())) {
+    throw InputError("--again measures what failed: leave --families, --for, --resume and --scaling out");
   }
 }
 
@@ -93,11 +96,12 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir);
   given("--interface", options.interface)("--expect", options.expected)("--scaling", options.scaling);
   if (given.has("--for")) options.soak_s = soak_seconds(given.all().at("--for"));
-  given("--seed", options.seed);
+  given("--seed", options.seed)("--again", options.again);
+  options.is_tier_given = given.has("--tier");
   options.stop_on_fail = given.has("--stop-on");
   if (!options.checkpoint_dir.empty()) options.checkpoint_dir = std::filesystem::absolute(options.checkpoint_dir);
   options.flags = flags_to_resume(words);
-  check_soak(options);
+  check_contradictions(options);
   options.judge = arguments_of(given, all, shipped_profiles());
   return options;
 }

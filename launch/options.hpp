@@ -14,6 +14,8 @@ namespace shakedown {
 
 struct AcceptOptions {
   std::string tier = "quick";
+  bool is_tier_given = false;
+  std::optional<std::string> again;   // --again: the run whose failures are repeated; empty: the last one
   std::vector<std::string> families;  // empty: all
   bool despite_preflight = false, plan = false, retune = false;
   std::optional<std::filesystem::path> results;  // the folder of run folders

@@ -24,7 +24,22 @@ sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}
 run 1 "${accept[@]}"
 expect "what fails already is said at once, as provisional" says '^shakedown: provisional: (fail|invalid): hbm/'
 expect "  and the verdict fails" prints '^VERDICT: FAIL'
+failed=$(basename "$(readlink "$latest")")
+run 1 "${accept[@]}" --again
+expect "--again repeats what failed, and nothing else" eval '[[ $(cd "$latest" && ls *.json | tr "\n" " ") == "hbm.json preflight.json verdict.json " ]]'
+expect "  it still fails: none is good now" prints '^again: of [0-9]+ findings that failed, 0 are good now$'
 cp "$stored/hbm.json" stored/
+run 3 "${accept[@]}" --again
+cp "$scratch/out" again.out
+expect "  after the remedy all are good" prints '^again: of ([0-9]+) findings that failed, \1 are good now$'
+expect "  before and after in one row" prints '^HBM read by kernel, 4 GiB .* 3[0-9.]+ GB/s +45[0-9.]+ GB/s +pass$'
+expect "  the verdict is of a part" prints '^VERDICT: PARTIAL .* 2 of [0-9]+ families, as asked'
+run 0 "${accept[@]}" --again="$failed" --partial-ok
+expect "  a run can be named" prints "^failed in $failed "
+run 2 "${accept[@]}" --again
+expect "  of a good run there is nothing to repeat" says 'nothing failed in that run .VERDICT: PARTIAL'
+run 2 "${accept[@]}" --again=nosuch
+run 2 "${accept[@]}" --again --families=hbm
 run 3 "${accept[@]}" --families=preflight,gemm
 expect "families that were not asked for are not missed" prints '^VERDICT: PARTIAL .* 2 of [0-9]+ families, as asked'
 expect "  and not started" eval '! grep -q hbm "$latest/log"'

@@ -1,0 +1,98 @@
+#include "report/again.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "report/words.hpp"
+#include "thresholds/catalogue/families.hpp"
+
+namespace shakedown {
+namespace {
+
+bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
+
+// Errors that GPUs counted, crashes, and what pre-flight kept from being measured may be of any family.
+bool is_of_any_family(const Finding& finding) {
+  constexpr std::array codes{Code::errors, Code::slowdown, Code::memory, Code::crashed, Code::complete};
+  return std::find(codes.begin(), codes.end(), finding.code) != codes.end() || finding.key == "machine/preflight";
+}
+
+// What a figure is compared with (thresholds/rules/crosscheck.cpp).
+std::vector<std::string> compared_with(const Finding& finding) {
+  if (finding.judgement != Judgement::crosscheck) return {};
+  if (finding.key.family() == "allreduce") return {"p2p"};
+  if (finding.key.family() == "lora_step") return {"gemm", "allreduce"};
+  return {};
+}
+
+// The finding of the later run that answers for the earlier one; null if nothing is said against it any more.
+const Finding* successor(const Finding& before, const Verdict& after) {
+  const Finding* found = nullptr;
+  for (const Finding& finding : after.findings) {
+    if (finding.key != before.key || finding.metric != before.metric) continue;
+    const bool is_same = finding.judgement == before.judgement && finding.code == before.code;
+    if (is_same || found == nullptr || (is_bad(finding) && !is_bad(*found))) found = &finding;
+    if (is_same && is_bad(finding)) break;
+  }
+  return found;
+}
+
+bool was_measured(const std::string& family, const Verdict& after) {
+  return family == "machine" || std::any_of(after.findings.begin(), after.findings.end(), [&](const Finding& finding) {
+           return finding.key.family() == family && finding.status != Status::missing;
+         });
+}
+
+}  // namespace
+
+std::vector<std::string> families_again(const Verdict& verdict) {
+  std::set<std::string> wanted{"preflight"};
+  std::size_t bad = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (!is_bad(finding)) continue;
+    ++bad;
+    if (is_of_any_family(finding)) return verdict.asked.names;
+    wanted.insert(finding.key.family());
+    for (const std::string& family : compared_with(finding)) wanted.insert(family);
+  }
+  if (bad == 0) {
+    throw InputError("--again: nothing failed in that run (" + verdict_line(verdict) +
+                     "); name another with --again=RUN");
+  }
+  std::vector<std::string> families;
+  for (const FamilyRow& row : family_rows()) {
+    if (wanted.contains(std::string(row.name))) families.emplace_back(row.name);
+  }
+  return families;
+}
+
+std::string again_text(const std::string& run, const Verdict& before, const Verdict& after, TerminalStyle style) {
+  constexpr std::size_t max_rows = 20;
+  Table table({{"failed in " + run}, {"where"}, {"before"}, {"after"}, {"now"}});
+  std::size_t bad = 0, mended = 0;
+  for (const Finding& finding : before.findings) {
+    if (!is_bad(finding)) continue;
+    const Finding* const next = successor(finding, after);
+    const bool is_good = next != nullptr ? !is_bad(*next) : was_measured(finding.key.family(), after);
+    mended += is_good ? 1 : 0;
+    if (++bad > max_rows && !style.all) continue;
+    const std::string name = name_text(finding.key);
+    table.add({{name.empty() ? joined_words(finding.key, finding.metric) : name},
+               {worst_text(finding)},
+               {value_text(finding)},
+               {next != nullptr ? value_text(*next) : "-"},
+               {next != nullptr ? status_text(*next)
+                : is_good       ? "pass"
+                                : "not measured",
+                is_good ? Table::Tone::good : Table::Tone::bad}});
+  }
+  std::string text = table.text(style.table());
+  if (bad > max_rows && !style.all) text += "and " + std::to_string(bad - max_rows) + " more: --all lists them\n";
+  return text + "again: of " + plural(bad, "finding") + " that failed, " + std::to_string(mended) +
+         (mended == 1 ? " is" : " are") + " good now\n\n";
+}
+
+}  // namespace shakedown
