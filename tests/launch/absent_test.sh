@@ -35,7 +35,7 @@ for word in "ssh: connect to host u3 port 22: Connection refused" "Host key veri
   verdict=$(tail -n 1 out)
   run 1 "$build/bin/shakedown" report --results=results
   expect "  and the stored run says the same" test "$(tail -n 1 out)" == "$verdict"
-  run 3 "$build/bin/shakedown" nodes --results=results
+  run 1 "$build/bin/shakedown" nodes --results=results
   expect "  nodes lists it as bad, with the reason" eval '[[ $(state u3) == bad ]] && prints "u3: $word"'
 done
 run 1 "${of_prefix[@]}" "${accept[@]}"
