@@ -183,7 +183,7 @@ std::string fleet(const Verdict& verdict, TerminalStyle style) {
   if (lines.lines.empty()) return out;
   Table table({{"of the fleet"}, {"class"}, {"GPUs"}, {"median"}, {"1 %"}, {"99 %"}, {"temperature"}, {""}});
   for (const FleetLine& line : lines.lines) {
-    table.add({{line.by + " " + line.group},
+    table.add({{group_text(line)},
                {line.name},
                {std::to_string(line.gpus)},
                {signed_percent(line.median)},

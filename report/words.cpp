@@ -159,7 +159,7 @@ std::vector<std::string> standing_off_text(const Verdict& verdict) {
   std::vector<std::pair<std::string, Part>> parts;  // in the order of the lines
   for (const FleetLine& line : verdict.fleet.lines) {
     if (!line.slow && !line.hot) continue;
-    const std::string name = line.by + " " + line.group;
+    const std::string name = group_text(line);
     auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == name; });
     if (found == parts.end()) found = parts.insert(found, {name, {}});
     found->second.gpus = std::max(found->second.gpus, line.gpus);

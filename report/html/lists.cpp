@@ -171,7 +171,7 @@ std::string parts_table(const std::vector<FleetLine>& lines) {
   std::string rows;
   for (const FleetLine& line : lines) {
     const std::string off = standing(line);
-    rows += "<tr><th scope=\"row\">" + html_escaped(line.by + " " + line.group) + "</th>" + cell(line.name, "class") +
+    rows += "<tr><th scope=\"row\">" + html_escaped(group_text(line)) + "</th>" + cell(line.name, "class") +
             cell(std::to_string(line.gpus), "GPUs") + cell(signed_percent(line.median), "median") +
             cell(signed_percent(line.p1), "1 %") + cell(signed_percent(line.p99), "99 %") +
             cell(line.temperature_c ? number_text(std::round(*line.temperature_c)) + " C" : "", "temperature") +

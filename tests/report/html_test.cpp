@@ -238,11 +238,11 @@ TEST(Page, SaysWhichPartsOfTheFleetStandOff) {
   one.verdict.fleet = {};
   EXPECT_FALSE(contains(html_text(one), "id=\"fleet\"")) << "nothing is known of it";
   one.verdict.fleet.levels = {{"gemm", "tflops", 9, 0.021, false}, {"p2p", "copy_gb_per_s", 7, -0.012, true}};
-  FleetLine rack{"rack", "<r7>", "gemm", 64, -0.02, -0.07, 0.03, -0.023};
+  FleetLine rack{Grouping::rack, "<r7>", "gemm", 64, -0.02, -0.07, 0.03, -0.023};
   rack.temperature_c = 58;
   rack.hotter_c = 8.2;
   rack.slow = rack.hot = true;
-  FleetLine driver{"driver", "580.159", "gemm", 64, 0.001, -0.03, 0.03, 0.001};
+  FleetLine driver{Grouping::driver, "580.159", "gemm", 64, 0.001, -0.03, 0.03, 0.001};
   one.verdict.fleet.lines = {rack, driver};
   const std::string page = html_text(one), part = page.substr(page.find("id=\"fleet\""));
   EXPECT_TRUE(contains(part, "What is usual, against its reference: p2p -1.2 %"));

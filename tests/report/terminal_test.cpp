@@ -237,7 +237,7 @@ TEST(Terminal, SaysHowTheFleetStandsInAFewLinesAndShowsItsPartsIfAsked) {
   verdict.fleet.levels = {{"gemm", "tflops", 9, 0.021, false},
                           {"gemm/load:sustained", "tflops", 1, 0.5, false},
                           {"p2p", "copy_gb_per_s", 7, -0.012, true}};
-  FleetLine rack{"rack", "r7", "gemm", 64, -0.02, -0.07, 0.03, -0.023};
+  FleetLine rack{Grouping::rack, "r7", "gemm", 64, -0.02, -0.07, 0.03, -0.023};
   rack.temperature_c = 58;
   rack.hotter_c = 8.2;
   rack.slow = rack.hot = true;

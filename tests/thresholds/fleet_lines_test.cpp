@@ -58,7 +58,7 @@ std::vector<FleetLine> standing_off(const Verdict& verdict) {
   return lines;
 }
 
-std::size_t lines_by(const Verdict& verdict, const std::string& by) {
+std::size_t lines_by(const Verdict& verdict, Grouping by) {
   const auto& lines = verdict.fleet.lines;
   return static_cast<std::size_t>(
       std::count_if(lines.begin(), lines.end(), [&](const FleetLine& line) { return line.by == by; }));
@@ -68,7 +68,7 @@ TEST(FleetLines, SayThatARackIsSlowerAndHotterAndFailNothing) {
   const Verdict verdict = judge({Fleet{0.025, 8.5, 12}.builder().results()}, profile(gemm_rule), in_racks());
   EXPECT_EQ(verdict.state, State::pass);
   const auto off = standing_off(verdict);
-  ASSERT_EQ(std::count_if(off.begin(), off.end(), [](const FleetLine& line) { return line.by == "rack"; }), 1);
+  ASSERT_EQ(std::count_if(off.begin(), off.end(), [](const FleetLine& line) { return line.by == Grouping::rack; }), 1);
   const FleetLine& rack = off.front();
   EXPECT_EQ(rack.group, "r3");
   EXPECT_EQ(rack.name, "gemm");
@@ -79,21 +79,21 @@ TEST(FleetLines, SayThatARackIsSlowerAndHotterAndFailNothing) {
   EXPECT_NEAR(*rack.hotter_c, 8.5, 0.6);
   EXPECT_LT(rack.p1, rack.median);
   EXPECT_GT(rack.p99, rack.median);
-  EXPECT_EQ(lines_by(verdict, "rack"), 4u);
-  EXPECT_EQ(lines_by(verdict, "leaf"), 0u) << "nobody said where they are";
+  EXPECT_EQ(lines_by(verdict, Grouping::rack), 4u);
+  EXPECT_EQ(lines_by(verdict, Grouping::leaf), 0u) << "nobody said where they are";
 }
 
 TEST(FleetLines, SayNothingOfWhatIsSmallOrWhatHostsDifferByByChance) {
   EXPECT_TRUE(standing_off(judge({Fleet{0.015, 5, 12}.builder().results()}, {}, in_racks())).empty());
   const auto verdict = judge({Fleet{0.025, 5, 15}.builder().results()}, {}, in_racks());
   EXPECT_TRUE(standing_off(verdict).empty()) << "eight chips of 128 are 2.5 % slower in many fleets";
-  EXPECT_EQ(lines_by(verdict, "host"), 16u);
+  EXPECT_EQ(lines_by(verdict, Grouping::host), 16u);
 }
 
 TEST(FleetLines, NameAHotHost) {
   const auto off = standing_off(judge({Fleet{0, 9, 15}.builder().results()}, {}, {}));
   ASSERT_EQ(off.size(), 1u);
-  EXPECT_EQ(off[0].by + " " + off[0].group, "host node15");
+  EXPECT_EQ(group_text(off[0]), "host node15");
   EXPECT_FALSE(off[0].slow);
 }
 
@@ -105,7 +105,7 @@ TEST(FleetLines, CompareFirmwareAndDriversThatPreflightRead) {
   builder.add_facts("preflight/of:gpu", {}, {{"vbios", vbios}});
   builder.add_facts("preflight/of:host", {}, {{"driver", driver}});
   Verdict verdict = judge({builder.results()}, {}, {});
-  EXPECT_EQ(lines_by(verdict, "driver"), 0u) << "all have the same: there is nothing to compare";
+  EXPECT_EQ(lines_by(verdict, Grouping::driver), 0u) << "all have the same: there is nothing to compare";
   EXPECT_TRUE(std::ranges::any_of(verdict.findings, [](const Finding& f) {
     return f.metric.ends_with("_by_vbios") && f.detail.find("vbios 96.00.88 are") != std::string::npos;
   })) << "a population, which has a finding of its own";
@@ -113,13 +113,13 @@ TEST(FleetLines, CompareFirmwareAndDriversThatPreflightRead) {
   for (std::size_t rank = 96; rank < gpus; rank += 8) driver[rank] = "590.10";
   builder.add_facts("preflight/of:host", {}, {{"driver", driver}});
   verdict = judge({builder.results()}, {}, {});
-  EXPECT_EQ(lines_by(verdict, "driver"), 2u);
+  EXPECT_EQ(lines_by(verdict, Grouping::driver), 2u);
 }
 
 TEST(FleetLines, TakeLeavesFromTheRunAndElseFromTheSite) {
   auto builder = Fleet{}.builder();
   for (auto& host : builder.context.inventory) host.leaf = host.host < "node2" ? "a" : "b";
-  EXPECT_EQ(lines_by(judge({builder.results()}, {}, {}), "leaf"), 2u);
+  EXPECT_EQ(lines_by(judge({builder.results()}, {}, {}), Grouping::leaf), 2u);
 }
 
 TEST(FleetLines, OfManyHostsKeepThoseThatStandOffAndTheSlowest) {

@@ -203,6 +203,7 @@ TEST(Nodes, AreGoodWhereTheNetworkBetweenThemIsAtFault) {
   leaf.causes = {Cause::slow_leaf};
   leaf.places = {Culprit{0, "node0", {}, {}, {}}, Culprit{8, "node1", {}, {}, {}}};
   Finding pairs, slow_sum, slow_memory;
+  pairs.code = Code::pairs;
   pairs.key = Key("pairs");
   pairs.status = slow_sum.status = slow_memory.status = Status::fail;
   pairs.offenders = leaf.places;

@@ -46,8 +46,8 @@ std::vector<std::string> of_ranks(const DividingFacts& facts, const std::string&
 }
 
 // By what GPUs are put together, and their groups; without those kinds of which all are one, or nothing is known.
-std::vector<std::pair<std::string, Groups>> groupings(const Measured& measured, const Context& context,
-                                                      const Places& places) {
+std::vector<std::pair<Grouping, Groups>> groupings(const Measured& measured, const Context& context,
+                                                   const Places& places) {
   auto leaves = places.leaves;
   for (const HostFacts& host : context.inventory) {
     if (host.leaf) leaves[host.host] = *host.leaf;
@@ -56,13 +56,13 @@ std::vector<std::pair<std::string, Groups>> groupings(const Measured& measured, 
   for (const RankFacts& rank : context.ranks) hosts.push_back(rank.host);
   const DividingFacts facts(measured.benchmarks);
 
-  std::vector<std::pair<std::string, Groups>> result;
-  for (const auto& [by, words] : std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
-           {"rack", of_hosts(context, places.racks)},
-           {"leaf", of_hosts(context, leaves)},
-           {"firmware", of_ranks(facts, "vbios", hosts.size())},
-           {"driver", of_ranks(facts, "driver", hosts.size())},
-           {"host", hosts}}) {
+  std::vector<std::pair<Grouping, Groups>> result;
+  for (const auto& [by, words] : std::initializer_list<std::pair<Grouping, std::vector<std::string>>>{
+           {Grouping::rack, of_hosts(context, places.racks)},
+           {Grouping::leaf, of_hosts(context, leaves)},
+           {Grouping::firmware, of_ranks(facts, "vbios", hosts.size())},
+           {Grouping::driver, of_ranks(facts, "driver", hosts.size())},
+           {Grouping::host, hosts}}) {
     Groups groups;
     for (std::size_t rank = 0; rank < words.size(); ++rank) {
       if (!words[rank].empty()) groups[words[rank]].push_back(rank);
@@ -230,6 +230,8 @@ std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile)
 }
 
 }  // namespace
+
+std::string group_text(const FleetLine& line) { return std::string(name(line.by)) + " " + line.group; }
 
 FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const Profile* profile, const Places& places) {
   FleetLines said;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/names.hpp"
 #include "thresholds/findings/judge_options.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/profile.hpp"
@@ -15,11 +16,16 @@
 
 namespace shakedown {
 
+/// What GPUs have in common.
+enum class Grouping { rack, leaf, firmware, driver, host };
+constexpr auto words(Grouping) { return names("rack", "leaf", "firmware", "driver", "host"); }
+
 /// The GPUs that have one thing in common, in one class of figures: how much faster each is than the median of the
 /// fleet, as a part of it.
 struct FleetLine {
-  std::string by, group;  // "rack", "leaf", "firmware", "driver" or "host", and which
-  std::string name;       // of the class: "gemm"
+  Grouping by = Grouping::rack;
+  std::string group;  // which of them: "r7"
+  std::string name;   // of the class: "gemm"
   std::size_t gpus = 0;
   double median = 0, p1 = 0, p99 = 0;
   double faster = 0;                         // its median than that of all other GPUs; below 0: slower
@@ -27,6 +33,9 @@ struct FleetLine {
   std::optional<double> hotter_c = {};       // than that of all others
   bool slow = false, hot = false;            // more than such a group is by chance
 };
+
+/// "rack r7"
+std::string group_text(const FleetLine&);
 
 /// The median GPU over the rows of a class, against what the profile names.
 struct FleetLevel {

@@ -123,9 +123,7 @@ class Decider {
   }
 
   // True for a finding that repeats a suspect between hosts.
-  static bool repeats_suspect(const Finding& f) {
-    return f.key == "pairs" && f.metric.empty() && f.status == Status::fail && f.wrong_ranks.empty();
-  }
+  static bool repeats_suspect(const Finding& f) { return f.code == Code::pairs && f.status == Status::fail; }
 
   // Blames for a finding that no culprit explains: one that names all of its hosts blames them, another one leaves all
   // open.
