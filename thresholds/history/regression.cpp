@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
@@ -19,8 +20,7 @@
 namespace shakedown {
 namespace {
 
-std::vector<std::string> refuse_different(const Baseline& current, const Baseline& baseline, bool allowed) {
-  const auto differ = differences(current.facts, baseline.facts);
+std::vector<std::string> refuse_different(const std::vector<std::string>& differ, bool allowed) {
   if (!differ.empty() && !allowed) {
     throw InputError("cannot compare with the baseline: " + differ.front() + "; " + std::string(on_differences));
   }
@@ -120,10 +120,10 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
 /// The changes of one comparison, first those that need no statistics.
 class Comparison {
  public:
-  Comparison(const Measured& current, const Baseline& before, const RegressionOptions& options)
-      : measured_(current.benchmarks), now_(baseline_of(current.files)), before_(before), options_(options) {
+  Comparison(BaselinePair pair, const RegressionOptions& options)
+      : measured_(pair.current.benchmarks), now_(std::move(pair.now)), before_(pair.before), options_(options) {
     result_.min_effect = options.min_effect;
-    result_.notes = refuse_different(now_, before, options.allow_different);
+    result_.notes = refuse_different(pair.differences, options.allow_different);
   }
 
   Regression judged() {
@@ -274,12 +274,22 @@ void Comparison::conclude() {
 
 }  // namespace
 
+BaselinePair::BaselinePair(const Measured& measured, const Baseline& baseline)
+    : current(measured),
+      now(baseline_of(measured.files)),
+      before(baseline),
+      differences(shakedown::differences(now.facts, before.facts)) {}
+
 Regression judge_regression(const Measured& current, const Baseline& baseline, const RegressionOptions& options) {
   if (current.files.empty()) throw InputError("no result files to compare; check --results");
+  return judge_regression(BaselinePair(current, baseline), options);
+}
+
+Regression judge_regression(BaselinePair pair, const RegressionOptions& options) {
   if (!(options.min_effect > 0 && options.min_effect < 1)) {
     throw InputError("the least change to report must be above 0 and below 1, as in 0.05; see --help");
   }
-  return Comparison(current, baseline, options).judged();
+  return Comparison(std::move(pair), options).judged();
 }
 
 namespace {

@@ -36,9 +36,20 @@ struct Regression {
 inline constexpr std::string_view on_differences =
     "store a baseline of this configuration, or compare all the same with --allow-different";
 
+/// Launches, the baseline that they are compared with, and how the two differ in what must agree. Both must outlive it.
+struct BaselinePair {
+  BaselinePair(const Measured& current, const Baseline& before);
+
+  const Measured& current;
+  Baseline now;  // of `current`
+  const Baseline& before;
+  std::vector<std::string> differences;
+};
+
 /// A loss counts if it is at least the minimal effect and more than launches, days and machines differ by. Errors:
 /// InputError naming field and both values if the two sets cannot be compared and that is not allowed; sets with
 /// nothing to compare although nothing is missing; a minimal effect outside (0, 1).
+Regression judge_regression(BaselinePair, const RegressionOptions& = {});
 Regression judge_regression(const Measured& current, const Baseline&, const RegressionOptions& = {});
 
 /// How far a run may fall short of its baseline in a verdict, unless the user gives another part.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "thresholds/culprits/fabric.hpp"
@@ -214,7 +215,8 @@ std::optional<double> nics_of_one_host(const Measured& measured, const Profile* 
 // Another configuration is another measurement: it leaves the verdict open, and everything else is judged all the same.
 void judge_by_baseline(const Measured& measured, const References& references, const FamilySet& families,
                        Verdict& verdict) {
-  const auto differ = differences(baseline_of(measured.files).facts, references.baseline->facts);
+  BaselinePair pair(measured, *references.baseline);
+  const auto& differ = pair.differences;
   if (!differ.empty() && !references.change.allow_different) {
     Finding finding;
     classify(finding, Code::baseline);
@@ -230,7 +232,7 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   }
   RegressionOptions options = references.change;
   options.families = families;
-  const Regression regression = judge_regression(measured, *references.baseline, options);
+  const Regression regression = judge_regression(std::move(pair), options);
   auto findings = findings_of(regression, measured);
   std::vector<Finding> judged;
   std::copy_if(findings.begin(), findings.end(), std::back_inserter(judged), [](const auto& f) { return f.counts(); });
