@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/diagnosis.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
@@ -37,7 +38,9 @@ std::string evidence_text(const Evidence& e) {
   return line + " (" + std::string(name(e.by)) + ")";
 }
 
-std::string culprit_text(const Diagnosis& d, bool color) {
+// The first line begins with the cause, which has a colour. Commands stay in one line: they are copied.
+std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
+  const auto line = [&](const std::string& text) { return joined(wrapped(printable(text), style.width - 2), "\n  "); };
   std::string out = std::string(d.fails ? "" : " (fails nothing)") + ": ";
   if (d.places.empty()) out += "no single one of " + std::to_string(d.place_count) + " ranks";
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
@@ -46,18 +49,18 @@ std::string culprit_text(const Diagnosis& d, bool color) {
     out += (i == 0 ? "" : link ? "\n     to " : "\n     and ") + place_text(d.places[i]);
   }
   if (d.place_count > shown && shown > 0) out += "\n     and " + std::to_string(d.place_count - shown) + " more";
-  out += "\n  ";
-  if (d.percent) out += percent(*d.percent) + " off" + (d.mads ? ", " + one_digit(*d.mads) + " MADs: " : ": ");
-  out += d.detail + "\n";
+  const std::string off =
+      d.percent ? percent(*d.percent) + " off" + (d.mads ? ", " + one_digit(*d.mads) + " MADs: " : ": ") : "";
+  out += "\n  " + line(off + d.detail) + "\n";
   for (std::size_t i = 0; i < std::min(d.evidence.size(), max_evidence_shown); ++i) {
-    out += "  " + evidence_text(d.evidence[i]) + "\n";
+    out += "  " + line(evidence_text(d.evidence[i])) + "\n";
   }
   if (d.evidence_count > max_evidence_shown) {
     out += "  and " + std::to_string(d.evidence_count - max_evidence_shown) + " more measurements\n";
   }
-  if (!d.telemetry.empty()) out += "  telemetry: " + d.telemetry + "\n";
+  if (!d.telemetry.empty()) out += "  " + line("telemetry: " + d.telemetry) + "\n";
   if (!d.next.empty()) out += "  next: " + d.next + "\n";
-  return painted(causes_text(d), color, d.fails ? "31" : "33") + printable(out);
+  return painted(causes_text(d), style.color, d.fails ? "31" : "33") + printable(out);
 }
 
 // Counts the culprits from index `from` on by node, with the largest count first.
@@ -84,17 +87,6 @@ bool is_one_of_hardware(std::string_view metric) {
 }
 
 }  // namespace
-
-std::string place_text(const Culprit& place) {
-  std::string words;
-  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
-  if (place.rank) add("rank " + std::to_string(*place.rank));
-  add(place.host + (place.local_rank ? " GPU " + std::to_string(*place.local_rank) : ""));
-  if (place.uuid) add(*place.uuid);
-  if (place.serial) add("serial " + *place.serial);
-  if (place.pci) add(*place.pci);
-  return words;
-}
 
 std::vector<std::string> repair_commands(const Verdict& verdict) {
   constexpr std::size_t max_commands = 3;
@@ -124,7 +116,7 @@ std::vector<std::string> repair_commands(const Verdict& verdict) {
   return commands;
 }
 
-std::string culprits_text(const Verdict& verdict, bool color) {
+std::string culprits_text(const Verdict& verdict, TerminalStyle style) {
   const auto repair = repair_commands(verdict);
   std::string end;
   for (const std::string& command : repair) end += "  " + one_line(command) + "\n";
@@ -134,7 +126,7 @@ std::string culprits_text(const Verdict& verdict, bool color) {
       std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
   std::string out = "CULPRITS: " + std::to_string(failing) + "\n\n";
   for (std::size_t i = 0; i < std::min(verdict.culprits.size(), max_in_full); ++i) {
-    out += culprit_text(verdict.culprits[i], color) + "\n";
+    out += culprit_text(verdict.culprits[i], style) + "\n";
   }
   if (verdict.culprits.size() > max_in_full) out += printable(rest_text(verdict.culprits, max_in_full)) + "\n";
   return out + end;

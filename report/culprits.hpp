@@ -4,20 +4,19 @@
 #include <string>
 #include <vector>
 
+#include "report/terminal.hpp"
 #include "thresholds/judge/nodes.hpp"
 #include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 
-/// Returns the location, such as "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0".
-std::string place_text(const Culprit&);
-
 /// Returns the commands whose output repair desks ask for, to be run before a restart. Empty without a hardware fault.
 std::vector<std::string> repair_commands(const Verdict&);
 
 /// Returns the list of culprits, the worst first, and the commands for the repair desk. After the first few, culprits
-/// are only counted by node. Empty if there are neither culprits nor commands.
-std::string culprits_text(const Verdict&, bool color);
+/// are only counted by node. Lines other than commands fit into the width. Empty if there are neither culprits nor
+/// commands.
+std::string culprits_text(const Verdict&, TerminalStyle);
 
 /// Returns the judgements side by side, one line each, if the verdict has them.
 std::string judgements_text(const Verdict&);

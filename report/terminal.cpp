@@ -247,7 +247,7 @@ std::string finding_text(const Finding& finding) {
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
   const std::string headline = text_and_next(headline_of(verdict)) + "\n";
-  std::string out = headline + "\n" + culprits_text(verdict, style.color) + findings(verdict, style) +
+  std::string out = headline + "\n" + culprits_text(verdict, style) + findings(verdict, style) +
                     printable(reasons(verdict, style)) + unjudged(verdict, style) + scaling(verdict, style) + "\n" +
                     printable(judgements_text(verdict)) + fleet(verdict, style);
   for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");

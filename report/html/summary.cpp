@@ -41,12 +41,11 @@ std::string named(const std::vector<const NodeDecision*>& nodes) {
   return joined(hosts, ", ", " and ");
 }
 
-// "rank 3, node7 GPU 3": enough to find it; UUID and address stand with the evidence.
-std::string short_place(Culprit place) {
-  if (place.local_rank) {
-    for (auto* id : {&place.uuid, &place.pci, &place.serial}) id->reset();
-  }
-  return place_text(place);
+// "node7 GPU 3 (rank 3)": enough to find it; UUID and address stand with the evidence.
+std::string short_place(const Culprit& place) {
+  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
+  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "") +
+         (place.rank ? " (rank " + std::to_string(*place.rank) + ")" : "");
 }
 
 std::string cause_and_place(const Diagnosis& d) {

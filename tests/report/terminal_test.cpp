@@ -71,13 +71,25 @@ TEST(Terminal, NamesTheCulpritsBeforeEverythingElse) {
   const std::string text = terminal_text(failing());
   EXPECT_EQ(
       text.find(
-          "\n\nCULPRITS: 2\n\nslow GPU or power or heat: rank 3, node0 GPU 3, GPU-1003, 0000:13:00.0\n  3.2 % off: ",
+          "\n\nCULPRITS: 2\n\nslow GPU or power or heat: node0 GPU 3 (rank 3, GPU-1003, 0000:13:00.0)\n  3.2 % off: ",
           text.find('\n')),
       text.find('\n'))
       << text;
   EXPECT_NE(text.find("  gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops 600 TFLOPS, limit 620, 3.2 % off (rule)\n"),
             std::string::npos);
   EXPECT_NE(text.find("  next: ssh node0 nvidia-smi -q -i GPU-1003"), std::string::npos);
+}
+
+TEST(Terminal, WrapsTheLinesOfACulpritButNoCommand) {
+  const std::string narrow = terminal_text(failing(), {false, 60, false});
+  const std::string block = narrow.substr(narrow.find("CULPRITS"), narrow.find("finding ") - narrow.find("CULPRITS"));
+  std::size_t commands = 0;
+  for (const std::string& line : lines_of(block)) {
+    const bool is_command = line.rfind("  next: ", 0) == 0 || line.rfind("slow GPU", 0) == 0;
+    commands += line.size() > 60 ? 1 : 0;
+    EXPECT_TRUE(is_command || line.size() <= 60) << line;
+  }
+  EXPECT_GE(commands, 1u) << block;
 }
 
 TEST(Terminal, CountsTheCulpritsBeyondThePageByNode) {

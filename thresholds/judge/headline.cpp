@@ -14,23 +14,12 @@ namespace {
 
 constexpr std::size_t max_places = 3;
 
-std::string where_text(const Culprit& place) {
-  std::vector<std::string> ids;
-  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
-  if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
-  if (place.serial) ids.push_back("serial " + *place.serial);
-  if (!place.serial && place.uuid) ids.push_back(*place.uuid);
-  if (place.pci) ids.push_back(*place.pci);
-  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "") +
-         (ids.empty() ? "" : " (" + joined(ids) + ")");
-}
-
 std::string where_text(const std::vector<Culprit>& places, std::size_t count, bool is_link) {
   std::string text;
   const std::size_t shown = std::min(places.size(), max_places);
   for (std::size_t i = 0; i < shown; ++i) {
     const bool is_last = i + 1 == shown && shown == count;
-    text += (i == 0 ? "" : is_link ? " to " : is_last ? " and " : ", ") + where_text(places[i]);
+    text += (i == 0 ? "" : is_link ? " to " : is_last ? " and " : ", ") + place_text(places[i]);
   }
   return count > shown && shown > 0 ? text + " and " + std::to_string(count - shown) + " more" : text;
 }
@@ -104,6 +93,17 @@ const Finding* first_bad(const Verdict& verdict) {
 
 }  // namespace
 
+std::string place_text(const Culprit& place) {
+  std::vector<std::string> ids;
+  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
+  if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
+  if (place.serial) ids.push_back("serial " + *place.serial);
+  if (!place.serial && place.uuid) ids.push_back(*place.uuid);
+  if (place.pci) ids.push_back(*place.pci);
+  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "") +
+         (ids.empty() ? "" : " (" + joined(ids) + ")");
+}
+
 FaultSummary summary_of(const Diagnosis& d) {
   FaultSummary fault;
   fault.where = where_text(d.places, d.place_count, is_link(d));
@@ -119,7 +119,7 @@ FaultSummary summary_of(const Finding& finding) {
   FaultSummary fault;
   const auto& named = finding.offenders;
   fault.where = !named.empty()  ? where_text(named, finding.offender_count, false)
-                : finding.worst ? where_text(*finding.worst)
+                : finding.worst ? place_text(*finding.worst)
                                 : "";
   fault.what = subject(finding);
   if (finding.remedy) fault.what = finding.remedy->means + ": " + fault.what;

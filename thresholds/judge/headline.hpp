@@ -16,6 +16,9 @@ struct FaultSummary {
   std::string next;   // the next command; empty if there is none
 };
 
+/// Returns the place as headline, culprits and page name it: "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)".
+std::string place_text(const Culprit&);
+
 FaultSummary summary_of(const Diagnosis&);
 FaultSummary summary_of(const Finding&);
 
@@ -24,7 +27,7 @@ std::string text(const FaultSummary&);
 
 struct Headline {
   State state = State::incomplete;
-  FaultSummary fault;           // of a good verdict: what was judged
+  FaultSummary fault;    // of a good verdict: what was judged
   std::size_t more = 0;  // other faults of the verdict
 };
 
