@@ -20,7 +20,7 @@ bool is_of_any_family(const Finding& finding) {
   return std::find(codes.begin(), codes.end(), finding.code) != codes.end() || finding.key == "machine/preflight";
 }
 
-// What a figure is compared with (thresholds/rules/crosscheck.cpp).
+// Returns the families that a figure is compared with (thresholds/rules/crosscheck.cpp).
 std::vector<std::string> compared_with(const Finding& finding) {
   if (finding.judgement != Judgement::crosscheck) return {};
   if (finding.key.family() == "allreduce") return {"p2p"};

@@ -1,4 +1,4 @@
-// accept --again: what to repeat after a remedy, and what became of it.
+// accept --again: the families to repeat after a remedy, and the findings before and after.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a good run is asked first: how fast it is, how far from its limit, and whether that is usual.
+// The figures of a good run: how fast it is, how far from its limits, and whether that is usual.
 #pragma once
 
 #include <string>

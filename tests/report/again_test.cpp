@@ -1,4 +1,4 @@
-// What accept --again repeats, and what it says of it.
+// The families that accept --again repeats, and its table.
 #include "report/again.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What monitoring reads: the plugin of Nagios, Icinga and node-problem-detector, JUnit, CSV.
+# Formats that monitoring reads: the plugin of Nagios, Icinga and node-problem-detector, JUnit, CSV.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 shakedown=$build/bin/shakedown
