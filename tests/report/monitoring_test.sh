@@ -13,7 +13,7 @@ run 1 "$shakedown" demo --verdict=fail.json --junit=fail.xml --csv=fail.csv --gi
 check=here/ci/monitoring/check
 
 run 0 $check pass.json
-expect "the plugin says OK with the figures" prints "^SHAKEDOWN OK: PASS [^|]*\|'gemm tflops'=811.94;;715: 'hbm "
+expect "the plugin says OK with the figures" prints "^SHAKEDOWN OK: PASS [^|]*\|.*'gemm tflops'=811.94;;715: 'hbm "
 run 2 $check fail.json
 expect "CRITICAL, and which GPU" prints "^SHAKEDOWN CRITICAL: FAIL demo GPU 3 [^|]*: slow GPU.*\|.*'hbm hbm_gb_per_s'=4035.9;;4100: "
 run 3 $check none.json
