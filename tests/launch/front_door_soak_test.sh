@@ -7,7 +7,9 @@ source "$root/tests/launch/front_door.bash"
 # Few families and few rules make rounds short.
 export SHAKEDOWN_RESULTS=$scratch/soaks
 mkdir few
-grep -vE '^include|benchmark: "(allreduce|collectives|lora_step|p2p|pcie|preflight)' "$root/thresholds/h200-sxm.yaml" >few/h200-sxm.yaml
+grep -vE 'benchmark: "(allreduce|collectives|lora_step|p2p|pcie|preflight)' "$root/thresholds/h200-sxm.yaml" |
+  sed 's/^include:.*/include: [memory-141gb.yaml]/' >few/h200-sxm.yaml
+cp "$root/thresholds/memory-141gb.yaml" few/
 accept+=(--thresholds="$scratch/few/h200-sxm.yaml")
 latest_soak=$SHAKEDOWN_RESULTS/latest
 rounds_of() { grep -c '"round":' "$1/rounds.jsonl"; }
@@ -52,7 +54,7 @@ run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
 expect "a soak that was killed is INCOMPLETE, and it is said how to go on" eval 'prints "^VERDICT: INCOMPLETE" && prints "accept --resume"'
 sleep 2
 run 0 "${accept[@]}" --resume
-expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 1/1"* ]] && prints "nobody watched for"'
+expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 1/1"* ]] && prints "the soak did not watch for"'
 expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*' "$latest_soak/rounds.jsonl" | head -n 2)" == "$orders"
 expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_soak/rounds.jsonl" | sort | uniq -d) ]]'
 

@@ -169,7 +169,7 @@ for signal in INT TERM HUP KILL; do
   expect "SIG$signal leaves nothing running" gone
 done
 run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
-expect "a run that broke off is INCOMPLETE, and no pass of yesterday" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* ]] && prints "has not come to its end"'
+expect "a run that broke off is INCOMPLETE, and no pass of yesterday" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* ]] && prints "is not complete"'
 
 # Two runs at once have separate folders. An id names one run only.
 begin
