@@ -25,7 +25,7 @@ std::string error_text() { return "cannot be written: " + std::generic_category(
 
 std::string belongs_to(uid_t user) {
   return "belongs to user " + std::to_string(user) +
-         ", who can replace the files there; name a folder of your own with --results=DIR";
+         ", who can replace its files; name a folder of your own with --results=DIR";
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   const auto lock = folder / "lock";
   if (!fs::is_regular_file(lock)) return std::nullopt;
   if (const auto why = field_of(lock, "broke off"))
-    return shown(folder).string() + " is of a run that broke off: " + *why;
+    return shown(folder).string() + " belongs to an incomplete run: " + *why;
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   // A run is judged before it ends by its own process and by child processes, as ctest does. They may read it.
   const auto owner = owner_here(lock);
@@ -64,7 +64,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
     const auto stat = stat_of(process);
     process = stat ? static_cast<int>(stat->parent) : 0;
   }
-  return shown(folder).string() + " is of a run that is not complete: " + who(lock);
+  return shown(folder).string() + " belongs to a run that is not complete: " + who(lock);
 }
 
 }  // namespace shakedown

@@ -123,7 +123,7 @@ AbsentHost hung_driver(const HostAnswer& host) {
   return {host.name(), "the driver of " + host.name() + " does not answer: " + host.driver_hangs.value_or(""), true};
 }
 
-/// Takes the hosts out whose driver does not answer, and returns them.
+/// Removes hosts with a driver that does not answer from the list. Returns the removed hosts.
 std::vector<AbsentHost> without_hung(std::vector<HostAnswer>& hosts) {
   std::vector<AbsentHost> hung;
   for (const auto& host : hosts) {

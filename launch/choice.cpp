@@ -200,7 +200,7 @@ void refuse_one_of_several(const Environment& environment) {
   }
 }
 
-/// So would a rank of several that does not say where they meet.
+/// Refuses one rank of several without an address at which they meet: it would measure its own machine.
 void refuse_a_rank_without_meeting_place(const Environment& environment) {
   const auto rank = set_in(environment, "RANK"), size = set_in(environment, "WORLD_SIZE");
   if (!rank || !size || *size == "1" || is_of_mpi(environment)) return;

@@ -48,8 +48,8 @@ enum class StartFault {
   daemon_not_started,  // mpirun's sentence for all of the above: another line says more
 };
 
-/// A sentence of another program. '*' is any text, {host} a name of a host, {what} a word. It begins the line unless it
-/// begins with '*', and need not end it.
+/// A sentence of another program. '*' is any text, {host} a name of a host, {what} a word. The pattern must match from the start of a line unless it
+/// begins with '*', and more text may follow.
 struct StartRow {
   std::string_view pattern;
   StartFault fault;

@@ -49,8 +49,15 @@ bool is_switch_bridge(const Path& device) {
   return text.find("SW_MNG") != std::string::npos;
 }
 
-void assign_named_roles(const Path& root, std::vector<Port>& ports) {
+/// A host with bridges to its NVSwitches has more InfiniBand ports than GPUs. Reading a VPD takes some 100 ms.
+bool may_have_bridges(const std::vector<std::string>& gpus, const std::vector<Port>& ports) {
+  return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(),
+                                                [](const Port& port) { return port.infiniband(); })) > gpus.size();
+}
+
+void assign_named_roles(const Path& root, const std::vector<std::string>& gpus, std::vector<Port>& ports) {
   const auto defaults = default_interfaces(root);
+  const bool reads_vpd = may_have_bridges(gpus, ports);
   for (auto& port : ports) {
     const auto device = root / "sys/class/infiniband" / port.device / "device";
     const auto interfaces = names_in(device / "net").value_or(std::vector<std::string>{});
@@ -58,7 +65,7 @@ void assign_named_roles(const Path& root, std::vector<Port>& ports) {
                                     [&](const std::string& interface) { return defaults.contains(interface); });
     if (is_visible(device / "physfn")) {
       set(port, PortRole::virtual_function, "sysfs names its physical function");
-    } else if (is_switch_bridge(device)) {
+    } else if (reads_vpd && port.infiniband() && is_switch_bridge(device)) {
       set(port, PortRole::switch_bridge, "its VPD has SW_MNG");
     } else if (route != interfaces.end()) {
       set(port, PortRole::front_end, *route + " has the default route");
@@ -170,7 +177,7 @@ std::string_view name(PortRole role) {
 }
 
 void assign_roles(const Path& root, const std::vector<std::string>& gpus, std::vector<Port>& ports) {
-  assign_named_roles(root, ports);
+  assign_named_roles(root, gpus, ports);
   assign_unused(ports);
   auto rails = rails_of(ports);
   keep_one_layer(rails);

@@ -41,7 +41,7 @@ std::string evidence_text(const Evidence& e) {
 // The first line begins with the cause, which has a colour. Commands stay in one line: they are copied.
 std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   const auto line = [&](const std::string& text) { return joined(wrapped(printable(text), style.width - 2), "\n  "); };
-  std::string out = std::string(d.fails ? "" : " (fails nothing)") + ": ";
+  std::string out = std::string(d.fails ? "" : " (warning)") + ": ";
   if (d.places.empty()) out += "no single one of " + std::to_string(d.place_count) + " ranks";
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
   const std::size_t shown = std::min(d.places.size(), max_places_shown);

@@ -93,7 +93,7 @@ void add_culprits(Gauges& gauges, const Verdict& verdict) {
     for (const Culprit& place : d.places) {
       Labels labels = labels_of(place);
       labels.emplace_back("cause", causes_text(d));
-      gauges.add("shakedown_culprit", "What is at fault: 1 if it fails the run, 0 if it is only said.", labels,
+      gauges.add("shakedown_culprit", "The part at fault: 1 if it fails the run, 0 if it is a warning.", labels,
                  d.fails ? 1 : 0);
     }
   }
@@ -103,7 +103,7 @@ void add_culprits(Gauges& gauges, const Verdict& verdict) {
       Labels labels = labels_of(place);
       labels.emplace_back("key", finding.key);
       labels.emplace_back("metric", finding.metric);
-      gauges.add("shakedown_offender", "Whom a failing finding names, at most ten for each.", labels, 1);
+      gauges.add("shakedown_offender", "A part that a failing finding names, at most ten for each.", labels, 1);
     }
   }
 }

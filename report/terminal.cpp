@@ -167,8 +167,7 @@ std::string fleet(const Verdict& verdict, TerminalStyle style) {
     out += "fleet: " + off[i] + "\n";
   if (!style.all && off.size() > max_outliers_shown) {
     const auto more = off.size() - max_outliers_shown;
-    out += "fleet: " + std::to_string(more) + (more == 1 ? " more stands off" : " more stand off") +
-           ": --all lists them\n";
+    out += "fleet: " + std::to_string(more) + (more == 1 ? " more outlier" : " more outliers") + ": --all lists them\n";
   }
   if (!out.empty()) out = printable(out) + "\n";
   if (!style.all) return out;

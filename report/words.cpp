@@ -172,7 +172,7 @@ std::vector<std::string> standing_off_text(const Verdict& verdict) {
     if (part.hotter && (part.slow.empty() || *part.hotter >= 1)) {
       text += (part.slow.empty() ? "" : ", ") + fmt::format("{:.0f} C hotter", *part.hotter);
     }
-    texts.push_back(text + " than the others; fails nothing");
+    texts.push_back(text + " than the others; a warning");
   }
   return texts;
 }

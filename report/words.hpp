@@ -54,7 +54,7 @@ std::string signed_percent(double share);
 std::vector<std::string> levels_text(const Verdict&);
 
 /// "rack r7 (64 GPUs): 2.3 % slower than the others in gemm, 8 C hotter": one line for each part of the fleet that
-/// stands off, which fails nothing.
+/// stands off, a warning.
 std::vector<std::string> standing_off_text(const Verdict&);
 
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"

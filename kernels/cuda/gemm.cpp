@@ -156,7 +156,7 @@ class Gemm final : public Work {
       case CUDA_R_16F: return damage<__half>(__half2float, __float2half);
       case CUDA_R_16BF: return damage<__nv_bfloat16>(__bfloat162float, __float2bfloat16);
       case CUDA_R_32I: return damage<std::int32_t>([](int c) { return c; }, [](int c) { return c; });
-      default: throw std::logic_error("an output of this type cannot be damaged");
+      default: throw std::logic_error("bits of an output of this type cannot be flipped");
     }
   }
 

@@ -156,7 +156,7 @@ std::string against_peers(const Page& page) {
     }
     out +=
         "<h3>All GPUs</h3><p class=\"soft\">How many are how far from the middle; heights by the logarithm, so that "
-        "one in 10,000 is seen. What is orange, left of the dashed line, stands out.</p><div class=\"many\">" +
+        "one in 10,000 is seen. Orange values, left of the dashed line, are outliers.</p><div class=\"many\">" +
         many + "</div>";
   }
   return section("peers", "GPUs against each other",
@@ -539,7 +539,7 @@ std::string step_parts(const Page& page) {
     const auto at = [&](const char* name, std::size_t rank) {
       return rank < values[name].size() ? values[name][rank].value_or(0) : 0;
     };
-    // Who waits least is who the others wait for.
+    // The others wait for the rank that waits least.
     std::vector<std::size_t> order(ranks);
     std::iota(order.begin(), order.end(), 0u);
     if (ranks > max_ranks_shown) {
@@ -569,8 +569,8 @@ std::string step_parts(const Page& page) {
                   "waiting for others, optimizer, rest</th></tr></thead><tbody>" +
                       rows + "</tbody></table>");
   }
-  return section("step", "A training step", "Where its time goes, by rank. Who waits least is who the others wait for.",
-                 out);
+  return section("step", "A training step",
+                 "Where its time goes, by rank. The others wait for the rank that waits least.", out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

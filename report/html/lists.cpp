@@ -207,15 +207,15 @@ std::string fleet_section(const Page& page) {
   for (const std::string& text : levels_text(page.verdict)) words += "<li>" + html_escaped(sentence(text)) + "</li>";
   for (std::size_t i = 0; i < std::min(off.size(), max_shown); ++i)
     words += "<li>" + html_escaped(sentence(off[i])) + "</li>";
-  if (off.size() > max_shown) words += "<li>And " + std::to_string(off.size() - max_shown) + " more stand off</li>";
-  if (!fleet.lines.empty() && off.empty()) words += "<li>No rack, leaf, firmware, driver or host stands off</li>";
+  if (off.size() > max_shown) words += "<li>And " + std::to_string(off.size() - max_shown) + " more outliers</li>";
+  if (!fleet.lines.empty() && off.empty()) words += "<li>No rack, leaf, firmware, driver or host is an outlier</li>";
   std::vector<FleetLine> standing_off;
   std::copy_if(fleet.lines.begin(), fleet.lines.end(), std::back_inserter(standing_off),
                [](const FleetLine& line) { return line.slow || line.hot; });
   return section(
-      "fleet", "How it stands as a whole",
-      "What is usual here beside what the profile names, and the parts of the fleet beside each other: how much "
-      "faster their GPUs are than the median of all. It fails nothing.",
+      "fleet", "The fleet as a whole",
+      "The usual values compared with the profile, and the parts of the fleet compared with each other: how much "
+      "faster their GPUs are than the median of all. For information.",
       words.empty()
           ? ""
           : "<ul>" + words + "</ul>" + parts_table(standing_off) +
@@ -261,7 +261,8 @@ std::string scaling_section(const Page& page) {
   if (rows.empty()) return "";
   return section(
       "scaling", "Scaling",
-      "What more nodes, or more ranks of one, leave to each GPU. Of a training step efficiency is the slowest "
+      "The rate that each GPU keeps with more nodes, or more ranks of one. For a training step efficiency is the "
+      "slowest "
       "rank's tokens per second over the same on one node; of AllReduce its bus bandwidth over the lesser of "
       "one node's and of what the NICs allow.",
       "<table class=\"stack\">" + heads({"benchmark", "nodes", "ranks", "value", "efficiency", "limited by"}) +

@@ -185,7 +185,7 @@ std::string what_to_do(const Page& page) {
   if (verdict.is_partial() && is_good(verdict.state)) out += step("Measure the rest", "ci/accept");
   for (const Diagnosis& d : verdict.culprits) {
     if (d.fails || d.places.empty() || ++steps > max_steps) continue;
-    out += step("Watch " + place_text(d.places.front()) + ": " + causes_text(d) + ", which fails nothing", "");
+    out += step("Watch " + place_text(d.places.front()) + ": " + causes_text(d) + ", a warning", "");
   }
   return section("do", "What to do", "", out.empty() ? "<p>Nothing was found to do.</p>" : out);
 }
@@ -357,17 +357,16 @@ std::string culprits_section(const Page& page) {
     std::string places;
     for (const Culprit& place : d.places) places += (places.empty() ? "" : "<br>") + html_escaped(place_text(place));
     out += "<div class=\"culprit\"><h3><span class=\"" + std::string(d.fails ? "is-fail" : "is-doubt") + "\">" +
-           (d.fails ? "&#10007; " : "&#8211; ") + html_escaped(cause_and_place(d)) +
-           (d.fails ? "" : " (fails nothing)") + "</span>" + "</h3><p>" + html_escaped(d.detail) +
-           "</p><p class=\"soft\">" + places + "</p>" + evidence_table(d) +
+           (d.fails ? "&#10007; " : "&#8211; ") + html_escaped(cause_and_place(d)) + (d.fails ? "" : " (warning)") +
+           "</span>" + "</h3><p>" + html_escaped(d.detail) + "</p><p class=\"soft\">" + places + "</p>" +
+           evidence_table(d) +
            (d.telemetry.empty() ? "" : "<p class=\"soft\">Telemetry: " + html_escaped(d.telemetry) + "</p>") +
            (d.next.empty() ? "" : "<pre>" + html_escaped(d.next) + "</pre>") + "</div>";
   }
   if (culprits.size() > max_culprits) {
     out += "<p>and " + std::to_string(culprits.size() - max_culprits) + " more: all are in verdict.json</p>";
   }
-  return section("fault", "Who is at fault", "Findings put together. Each with its evidence and the next command.",
-                 out);
+  return section("fault", "The part at fault", "Findings combined, each with its evidence and the next command.", out);
 }
 
 }  // namespace shakedown

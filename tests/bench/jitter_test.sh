@@ -34,7 +34,7 @@ for _ in 1 2 3; do
 done
 rest
 if [[ $alone == yes ]]; then
-  expect "the rank whose core is busy is named" grep -qE "^busy core( \(fails nothing\))?: .*\(rank ${victim}[,)]" judged
+  expect "the rank whose core is busy is named" grep -qE "^busy core( \(warning\))?: .*\(rank ${victim}[,)]" judged
   # Long lines are wrapped.
   expect "  with the cause" grep -q 'its core did other things for .* other threads had it' <(tr -s '\n ' ' ' <judged)
   expect "  and nobody else" eval '! grep -qv "(rank ${victim}[,)]" <(grep -E "^busy core" judged)'

@@ -420,7 +420,7 @@ TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
   EXPECT_EQ(refusal(pbs), "starts mpirun --bind-to none --oversubscribe -np 3") << "one host of it is this one";
   pbs.host_file = std::nullopt;
   EXPECT_TRUE(has(refusal(pbs), "nodes, which the scheduler names, cannot be read"))
-      << "who knows how many hosts it has";
+      << "its number of hosts is unknown";
 }
 
 TEST_F(LaunchChoice, SeveralHostsThatAVariablePromisesAreNotPassedOver) {

@@ -207,7 +207,7 @@ TEST_F(EventsOverTcp, ArriveInOrder) {
 }
 
 TEST_F(EventsOverTcp, ArriveThoughTheFrontDoorIsBusyWhenARankEnds) {
-  EventSender(by_tcp(channel).c_str()).send({.kind = Event::Kind::lost, .text = "nobody has read until now"});
+  EventSender(by_tcp(channel).c_str()).send({.kind = Event::Kind::lost, .text = "unread until now"});
   EXPECT_TRUE(reads_until(channel, events, [&] { return !events.empty(); }));
   std::this_thread::sleep_for(100ms);
   channel.read([&](const Event& event) { events.push_back(event); });

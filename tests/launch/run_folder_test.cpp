@@ -217,7 +217,7 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
   {
     auto run = RunFolder::create(results, "", 20);
     folder = run.shown_path();
-    EXPECT_FALSE(unfinished(folder)) << "who measures judges before the end";
+    EXPECT_FALSE(unfinished(folder)) << "the run that measures judges before its end";
   }
   write_lock(folder / "lock", owner_of(getppid()));
   EXPECT_FALSE(unfinished(folder)) << "and so do the steps of ctest";
@@ -232,7 +232,7 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
 
   RunFolder::take(folder, "").break_off("ended by\nSIGTERM");
   std::ofstream(folder / "verdict.json") << "{}";
-  EXPECT_EQ(unfinished(folder), folder.string() + " is of a run that broke off: ended by SIGTERM")
+  EXPECT_EQ(unfinished(folder), folder.string() + " belongs to an incomplete run: ended by SIGTERM")
       << "its verdict is of a part";
 }
 

@@ -137,7 +137,7 @@ TEST_F(Supervision, WhatAJobSaysElsewhereIsASignOfLife) {
   auto quiet = job("sleep 2");
   quiet.silence = 1s;
   quiet.listen = [] { return Job::Heard::something; };
-  EXPECT_TRUE(run(quiet).good()) << "and what it leaves behind may send without end";
+  EXPECT_TRUE(run(quiet).good()) << "and a process that outlives it may send without end";
 }
 
 TEST_F(Supervision, WhoHoldsTheOutputsOpenIsNotWaitedFor) {

@@ -80,7 +80,7 @@ TEST(Dcgm, NamesTheGpuOfAFailureInItsOwnWords) {
   EXPECT_EQ(two["dcgm_failed"].number, 1);
   EXPECT_EQ(two["dcgm_failed"].text, "GPU 2, memory: GPU 2 had uncorrectable memory errors and row remapping failed");
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(), 1)["dcgm_failed"].number, 0);
-  EXPECT_EQ(dcgm_host_facts(report, gpus(), all_have_ranks)["dcgm_failed"].number, 0) << "it stands at its GPU";
+  EXPECT_EQ(dcgm_host_facts(report, gpus(), all_have_ranks)["dcgm_failed"].number, 0) << "it is at its GPU";
   // Serial numbers identify the GPU if NVML numbers them differently. A GPU without a rank is reported for the host.
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(true), 1)["dcgm_failed"].number, 1);
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(true), 2)["dcgm_failed"].number, 0);
@@ -217,7 +217,7 @@ TEST(Command, IsToldWhenItsTimeIsOverAndThenEnded) {
           .code,
       137);
   EXPECT_EQ(output_of({"sh", "-c", "sleep 100 & echo begun"}, seconds(60)).text, "begun\n")
-      << "who stays behind is not waited for";
+      << "a process that stays is not waited for";
 }
 
 }  // namespace

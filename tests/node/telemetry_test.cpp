@@ -99,7 +99,7 @@ TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
   EXPECT_EQ(telemetry.errors(),
             (ErrorCounts{{"ecc_uncorrected", 2}, {"nvlink_0_crc", 1}, {"xid_13", 1}, {"xid_79", 2}}));
   watched(telemetry, milliseconds(1));
-  EXPECT_TRUE(telemetry.errors().empty()) << "each is told once";
+  EXPECT_TRUE(telemetry.errors().empty()) << "each is reported once";
 }
 
 TEST(Telemetry, TellsOfErrorsThatWereCountedWhileASeriesWasPrepared) {
@@ -127,7 +127,7 @@ TEST(Telemetry, CountsErrorsWhenToldToAndNotAgainWhenAsked) {
     telemetry.count();
     EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"pcie_replays", 1}}));
   }
-  EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"pcie_replays", 1}})) << "nobody had counted since";
+  EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"pcie_replays", 1}})) << "not counted since";
 }
 
 TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {

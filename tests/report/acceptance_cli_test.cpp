@@ -1047,7 +1047,7 @@ TEST_F(NodesVerb, ProvesNoNodeGoodByARunThatHasNotEndedOrByOneFamily) {
                               run(SHAKEDOWN_PROGRAM " report --verdict=" + path("stored.json"))}) {
     EXPECT_EQ(outcome.exit_code, 3);
     EXPECT_EQ(outcome.last_line, "VERDICT: INCOMPLETE 7/8 (profile test, 4 ranks)") << outcome.output;
-    EXPECT_NE(outcome.output.find("run is of a run that is not complete: process 1 on nosuch"), std::string::npos)
+    EXPECT_NE(outcome.output.find("run belongs to a run that is not complete: process 1 on nosuch"), std::string::npos)
         << outcome.output;
   }
   const auto expect_undecided = [](const Outcome& outcome) {

@@ -74,7 +74,7 @@ TEST(Again, SaysBeforeAndAfterOfEachFindingThatFailed) {
             "HBM copy by kernel, 4 GiB  -      3790 GB/s  -          pass\n"
             "GEMM, x 1                  -      600 GB/s   0 GB/s     missing\n"
             "again: of 3 findings that failed, 1 is good now\n\n")
-      << "a figure that keeps its limit and is behind its peers is not mended";
+      << "a figure that keeps its limit and is below its peers is not mended";
   EXPECT_NE(again_text("run-1", before, of({}), {}).find("0 are good now"), std::string::npos)
       << "nothing was measured";
 }

@@ -267,10 +267,10 @@ TEST(Terminal, SaysHowTheFleetStandsInAFewLinesAndShowsItsPartsIfAsked) {
       text.find("\nfleet: what is usual, against its reference: p2p -1.2 %\n"
                 "fleet: what is usual, against its limits: gemm +2.1 %\n"
                 "fleet: rack r7 (64 GPUs): 2.3 % slower in gemm and 2.3 % slower in lora_step, 8 C hotter than the "
-                "others; fails nothing\n"
-                "fleet: rack a (64 GPUs): 8 C hotter than the others; fails nothing\n"
-                "fleet: rack b (64 GPUs): 8 C hotter than the others; fails nothing\n"
-                "fleet: 1 more stands off: --all lists them\n"),
+                "others; a warning\n"
+                "fleet: rack a (64 GPUs): 8 C hotter than the others; a warning\n"
+                "fleet: rack b (64 GPUs): 8 C hotter than the others; a warning\n"
+                "fleet: 1 more outlier: --all lists them\n"),
       std::string::npos)
       << text;
   TerminalStyle all;

@@ -80,7 +80,7 @@ TEST(FleetLines, SayThatARackIsSlowerAndHotterAndFailNothing) {
   EXPECT_LT(rack.p1, rack.median);
   EXPECT_GT(rack.p99, rack.median);
   EXPECT_EQ(lines_by(verdict, Grouping::rack), 4u);
-  EXPECT_EQ(lines_by(verdict, Grouping::leaf), 0u) << "nobody said where they are";
+  EXPECT_EQ(lines_by(verdict, Grouping::leaf), 0u) << "their places are unknown";
 }
 
 TEST(FleetLines, SayNothingOfWhatIsSmallOrWhatHostsDifferByByChance) {

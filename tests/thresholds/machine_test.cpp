@@ -533,7 +533,7 @@ TEST(Machine, DoesNotPassWhenTheNumberOfGpusIsUnknown) {
   builder.context.inventory.clear();
   EXPECT_EQ(judged({builder.results()}, "machine/gpus").status, Status::missing);
   EXPECT_EQ(find(judge_machine({builder.results()}, expecting(4)), "machine/gpus"), nullptr)
-      << "who says how many ranks there are overrules the bus";
+      << "an expected number of ranks overrules the bus";
 }
 
 TEST(Machine, FailsWhenTwoRanksShareAGpu) {

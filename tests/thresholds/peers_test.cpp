@@ -530,7 +530,7 @@ TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
   measured[read].resize(3, measured[read].front());
   EXPECT_EQ(rows_in_doubt(measured, 0), std::vector{fp8}) << "it has been";
   measured[copy_of(1)] = measured[copy_of(2)] = {row("hbm_gb_per_s", 4000, 4000)};
-  EXPECT_EQ(rows_in_doubt(measured, 0), (std::vector{copy_of(0), fp8})) << "behind what it has elsewhere";
+  EXPECT_EQ(rows_in_doubt(measured, 0), (std::vector{copy_of(0), fp8})) << "below its value elsewhere";
   measured[copy_of(0)] = measured[copy_of(1)];
   measured[fp8] = {row("tflops", 1500, 1350)};
   EXPECT_TRUE(rows_in_doubt(measured, 0).empty()) << "chips differ by as much";
@@ -617,8 +617,8 @@ TEST(MissedLimits, SayWhyTheyNameNoGpuAndOnlyThen) {
     return std::all_of(all.begin(), all.end(),
                        [&](const auto& d) { return (d.find(word) != std::string::npos) == has; });
   };
-  EXPECT_TRUE(every(with_floors(1), "noted, and fails nothing", true));
-  EXPECT_TRUE(every(with_floors(4), "noted, and fails nothing", false)) << "it has a name";
+  EXPECT_TRUE(every(with_floors(1), "noted as a warning", true));
+  EXPECT_TRUE(every(with_floors(4), "noted as a warning", false)) << "it has a name";
   EXPECT_TRUE(every(with_floors(4), "with the whole fleet", false));
 }
 
@@ -749,7 +749,7 @@ TEST(MissedLimits, AreNotedWhereNoOtherRowConfirmsOne) {
                                   [](const Finding& f) { return f.status == Status::fail; });
   ASSERT_NE(noted, verdict.findings.end());
   EXPECT_EQ(noted->severity, Severity::warn);
-  EXPECT_EQ(noted->offenders.at(0).rank, 9) << "it is said who it was";
+  EXPECT_EQ(noted->offenders.at(0).rank, 9) << "the rank is named";
   EXPECT_EQ(with_floors(1, 3000).state, State::inconclusive) << "a quarter";
 }
 

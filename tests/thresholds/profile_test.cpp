@@ -362,7 +362,7 @@ TEST(Ceilings, FollowTheClosedTable) {
       << "no fabric known";
   p.peak["nvlink_flits"] = 0.9375;
   EXPECT_NEAR(*ceiling(p.peak, Key("p2p/op:read/engine:sm/shift:1/bytes:1"), "copy_gb_per_s", {2, 1}), 375, 1e-9)
-      << "beside a partner that reads nothing";
+      << "next to a partner that reads nothing";
   p.peak["nics"] = 8, p.peak["nic_gbit"] = 400;
   EXPECT_EQ(ceiling(p.peak, Key("allreduce/dtype:f32/bytes:1"), "busbw_gb_per_s", {16, 2}), 750);
 }

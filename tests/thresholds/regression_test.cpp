@@ -469,7 +469,7 @@ TEST(ByBaseline, LeavesAsMuchRoomAsTheBaselineItselfNeeded) {
   EXPECT_EQ(status_of(500), Status::fail);
   EXPECT_NE(status_of(655), Status::fail) << "beyond 5 %, but launches differ as much";
   EXPECT_NE(status_of(690), Status::fail);
-  EXPECT_NE(status_of(900), Status::fail) << "nobody is accused of being fast";
+  EXPECT_NE(status_of(900), Status::fail) << "no part is accused of being fast";
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

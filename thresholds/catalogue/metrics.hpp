@@ -117,8 +117,8 @@ bool is_training(std::string_view family);
 /// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
 bool is_collective(std::string_view family);
 
-/// Relative standard deviations of a figure of healthy machines: from launch to launch, from day to day of one machine,
-/// and from machine to machine of one kind.
+/// Relative standard deviations of a metric on healthy machines: between launches, between days on one machine,
+/// and between machines of one kind.
 struct Spread {
   double launch = 0, day = 0, machine = 0;
 };

@@ -189,7 +189,7 @@ void add_lines(FleetLines& said, const Measured& measured, const UnitTable& tabl
   }
 }
 
-// No fleet is twice as good as its reference: such limits are for sanity only (launches, jitter, one rank alone).
+// A limit that the fleet beats by this factor is a sanity limit and no reference: launches, jitter, collectives of one rank.
 constexpr double says_something = 1.0;
 
 std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {

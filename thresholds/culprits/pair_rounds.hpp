@@ -50,7 +50,7 @@ struct PairRounds {
   using Place = std::pair<std::size_t, std::size_t>;  // host, rail
   using Pair = std::pair<std::size_t, std::size_t>;   // of hosts
 
-  /// `leaves`: of hosts whose leaf switch is not on record.
+  /// `leaves`: the leaf switch by host, for hosts whose switch is not on record in the results.
   PairRounds(const Benchmarks&, const std::map<std::string, std::string>& leaves);
 
   bool empty() const { return at.empty() && sums.empty(); }

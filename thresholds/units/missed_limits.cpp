@@ -146,7 +146,7 @@ class Attributor {
     if (own.empty()) {
       a.reason = counts    ? "with the whole fleet"
                  : is_open ? "measured once, and nothing confirms it"
-                           : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the clock "
+                           : "noted as a warning: no other value of the same GPU confirms it, or it is the clock "
                              "that power leaves to a slow chip";
     }
     attributions_.push_back(std::move(a));
@@ -174,7 +174,7 @@ class Attributor {
     names.resize(std::min(names.size(), max_offenders));
     attributions_.push_back({.finding = index,
                              .severity = Severity::warn,
-                             .reason = "noted, and fails nothing: all wait for " + joined(names) +
+                             .reason = "noted as a warning: all wait for " + joined(names) +
                                        ", with the clock that power leaves to a slow chip"});
   }
 

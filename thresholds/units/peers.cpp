@@ -336,7 +336,7 @@ Finding finding_of_hosts(const Comparison& c) {
   finding.part = host_part(finding.worst->host);
   finding.value = worst->value;
   finding.detail = percent_text(worst->shortfall) +
-                   (c.hosts.size() == 2 ? " behind the other host" : " behind the median of the hosts");
+                   (c.hosts.size() == 2 ? " below the other host" : " below the median of the hosts");
   return finding;
 }
 
@@ -393,7 +393,7 @@ std::string summary(const UnitTable& table) {
   if (outliers == 0) return compared + ", none stands out";
   return compared + ", " + std::to_string(outliers) + (outliers == 1 ? " stands" : " stand") + " out, of " +
          std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks") +
-         (table.counts ? "" : "; on the host backend this fails nothing: ranks share cores");
+         (table.counts ? "" : "; on the host backend this is a warning: ranks share cores");
 }
 
 }  // namespace shakedown

@@ -257,7 +257,7 @@ TEST_F(Checkpoints, LeaveTheOneBeforeWholeWhereTheDiskIsFull) {
     const FullDisk full(room);
     EXPECT_EQ(without_names(input_error_of([&] { write(host); })),
               "checkpoint..rank0: cannot be written: No space left on device");
-    EXPECT_EQ(files(), before) << "nothing is left behind";
+    EXPECT_EQ(files(), before) << "no file remains";
   }
   read(host);
   EXPECT_EQ(host.parameters(), saved);

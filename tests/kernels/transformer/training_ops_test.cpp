@@ -359,7 +359,7 @@ TEST_F(HostTrainingOps, GiveEachTokenTheGradientsOfItsRows) {
   ops_.embedding_backward(dx, tokens.data(), order.data(), d_table);
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(d_table.at(i), before.at(i) + dx.at(5 + i));
-    EXPECT_EQ(d_table.at(5 + i), before.at(5 + i)) << "nobody said token 1";
+    EXPECT_EQ(d_table.at(5 + i), before.at(5 + i)) << "there is no token 1";
     EXPECT_NEAR(d_table.at(20 + i), before.at(20 + i) + dx.at(i) + dx.at(10 + i), 1e-15);
     EXPECT_EQ(d_table.at(25 + i), before.at(25 + i) + dx.at(15 + i));
   }

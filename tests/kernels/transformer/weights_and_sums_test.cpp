@@ -83,7 +83,8 @@ TEST(WeightStore, GathersAUnitOnceAheadOfItsUseAndWaitsForItOnce) {
   moves.weights.use(2);
   EXPECT_EQ(moves.ops.heard(), "wait for 2") << "whatever else is on its way";
   moves.weights.use(3);
-  EXPECT_EQ(moves.ops.heard(), moves.gathered(3, 3) + ", wait for 3") << "what nobody asked for ahead travels now";
+  EXPECT_EQ(moves.ops.heard(), moves.gathered(3, 3) + ", wait for 3")
+      << "weights that were not fetched ahead travel now";
 }
 
 TEST(WeightStore, GathersAgainWhatALaterUnitHasOverwritten) {

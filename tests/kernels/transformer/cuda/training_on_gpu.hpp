@@ -55,7 +55,7 @@ class DeviceMatrix {
       if (i % stride_ < cols_) {
         values.push_back(from(raw[i]));
       } else if (!std::isnan(from(raw[i]))) {
-        ADD_FAILURE() << "something was written behind row " << i / stride_;
+        ADD_FAILURE() << "something was written after row " << i / stride_;
         break;
       }
     }
