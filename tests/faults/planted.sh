@@ -78,7 +78,7 @@ run() {
   report=$out/$1/report.txt
   "$build/bin/shakedown" report --results="$out/$1" --thresholds="$rules" --verdict="$out/$1/verdict.json" >"$report" 2>&1 || true
   verdict=$(tail -n 1 "$report")
-  culprits=$(sed -n '/^CULPRITS/,/^finding /p' "$report" | grep -E '^[a-z].*: ([^ ]+ GPU [0-9]+ |no single|[^ ]+$)' | paste -sd ';' | sed 's/;/; /g' | tr '|' '/' || true)
+  culprits=$(sed -n '/^CULPRITS/,/^finding /p' "$report" | grep -E '^[a-z].*: (rank|no single|[^ ]+$)' | paste -sd ';' | sed 's/;/; /g' | tr '|' '/' || true)
   echo "| $3 | ${culprits:-none} | ${verdict#VERDICT: } | $((SECONDS - began)) |" | tee -a "$out/table.md"
 }
 

@@ -71,7 +71,7 @@ TEST(Terminal, NamesTheCulpritsBeforeEverythingElse) {
   const std::string text = terminal_text(failing());
   EXPECT_EQ(
       text.find(
-          "\n\nCULPRITS: 2\n\nslow GPU or power or heat: node0 GPU 3 (rank 3, GPU-1003, 0000:13:00.0)\n  3.2 % off: ",
+          "\n\nCULPRITS: 2\n\nslow GPU or power or heat: rank 3, node0 GPU 3, GPU-1003, 0000:13:00.0\n  3.2 % off: ",
           text.find('\n')),
       text.find('\n'))
       << text;
