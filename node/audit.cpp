@@ -19,8 +19,8 @@ namespace {
 using Path = std::filesystem::path;
 using Found = std::optional<std::string>;
 
-/// Reads one setting: the value that costs something; nullopt if it does not, or cannot be read.
-using Read = Found (*)(const Path& root, const Environment&);
+/// Reads one setting below a root folder: the value that costs something; nullopt if it does not, or cannot be read.
+using Read = std::function<Found(const Path& root)>;
 
 struct Audit {
   std::string_view name;
@@ -30,8 +30,13 @@ struct Audit {
 
 bool has_gpus(const Path& root) { return !nvidia_gpus(root / "sys").value_or(std::vector<std::string>{}).empty(); }
 
-Found if_line(const Path& file, std::string_view bad, const std::string& what) {
-  return line_of(file) == bad ? Found(what + " is " + std::string(bad)) : std::nullopt;
+/// A kernel parameter that costs something if it is 1, such as "kernel.numa_balancing".
+Read parameter_is_on(const std::string& name) {
+  std::string file = name;
+  std::replace(file.begin(), file.end(), '.', '/');
+  return [name, file](const Path& root) {
+    return line_of(root / "proc/sys" / file) == "1" ? Found(name + " is 1") : std::nullopt;
+  };
 }
 
 /// Returns the chosen word of "default performance [powersave]" if it is this one.
@@ -65,18 +70,19 @@ bool redirects_peers(const std::string& config) {
   return false;
 }
 
-Found acs(const Path& root, const Environment&) {
+Found acs(const Path& root) {
+  if (!has_gpus(root)) return std::nullopt;
   const auto devices = root / "sys/bus/pci/devices";
   std::vector<std::string> bridges;
   for (const auto& address : names_in(devices).value_or(std::vector<std::string>{})) {
     const bool is_bridge = line_of(devices / address / "class").value_or("").starts_with("0x0604");
     if (is_bridge && redirects_peers(config_space(devices / address))) bridges.push_back(address);
   }
-  if (bridges.empty() || !has_gpus(root)) return std::nullopt;
+  if (bridges.empty()) return std::nullopt;
   return plural(bridges.size(), "PCIe bridge") + " with ACS redirection, first " + bridges.front();
 }
 
-Found iommu(const Path& root, const Environment&) {
+Found iommu(const Path& root) {
   const auto units = names_in(root / "sys/class/iommu").value_or(std::vector<std::string>{});
   const auto command = line_of(root / "proc/cmdline").value_or("");
   const bool passes =
@@ -85,21 +91,21 @@ Found iommu(const Path& root, const Environment&) {
   return "an IOMMU is on without iommu=pt";
 }
 
-Found gdrcopy(const Path& root, const Environment&) {
+Found gdrcopy(const Path& root) {
   if (!has_gpus(root) || is_visible(root / "sys/module/gdrdrv")) return std::nullopt;
   return "the module gdrdrv is not loaded";
 }
 
-Found nouveau(const Path& root, const Environment&) {
+Found nouveau(const Path& root) {
   return is_visible(root / "sys/module/nouveau") ? Found("the module nouveau is loaded") : std::nullopt;
 }
 
-Found governor(const Path& root, const Environment&) {
+Found slow_governor(const Path& root) {
   const auto found = line_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   return found && *found != "performance" ? Found("the governor is " + *found) : std::nullopt;
 }
 
-Found uverbs(const Path& root, const Environment&) {
+Found uverbs(const Path& root) {
   const auto devices = names_in(root / "sys/class/infiniband").value_or(std::vector<std::string>{});
   const auto nodes = names_in(root / "dev/infiniband").value_or(std::vector<std::string>{});
   const bool can_open =
@@ -108,18 +114,22 @@ Found uverbs(const Path& root, const Environment&) {
   return "there are NICs and no /dev/infiniband/uverbs*";
 }
 
-Found hung_driver(const Path& root, const Environment&) {
+Found hung_driver(const Path& root) {
   const auto version = line_of(root / "sys/module/nvidia/version");
   return version == "570.133.20" ? Found("driver 570.133.20") : std::nullopt;
 }
 
-Found aspm(const Path& root, const Environment&) {
+Found aspm(const Path& root) {
   const auto file = root / "sys/module/pcie_aspm/parameters/policy";
   auto found = if_chosen(file, "powersave", "the ASPM policy");
   return found ? found : if_chosen(file, "powersupersave", "the ASPM policy");
 }
 
-Found open_files(const Path& root, const Environment&) {
+Found huge_pages(const Path& root) {
+  return if_chosen(root / "sys/kernel/mm/transparent_hugepage/enabled", "never", "transparent_hugepage");
+}
+
+Found open_files(const Path& root) {
   for (const auto& line : lines_of(root / "proc/self/limits").value_or(std::vector<std::string>{})) {
     if (!line.starts_with("Max open files")) continue;
     const double limit = std::atof(line.substr(14).c_str());
@@ -171,41 +181,23 @@ const std::array<Audit, 14>& audits() {
        "NVIDIA driver installation guide: disable nouveau"},
       {"gdrcopy", gdrcopy, "small messages between hosts take some us more", "modprobe gdrdrv",
        "NVIDIA/gdrcopy; UCX and NCCL plugins use it for small messages"},
-      {"numa_balancing",
-       [](const Path& root, const Environment&) {
-         return if_line(root / "proc/sys/kernel/numa_balancing", "1", "kernel.numa_balancing");
-       },
-       "the kernel unmaps and moves pages of running jobs", "sysctl -w kernel.numa_balancing=0",
-       "Linux, admin-guide/sysctl/kernel: numa_balancing"},
-      {"zone_reclaim",
-       [](const Path& root, const Environment&) {
-         return if_line(root / "proc/sys/vm/zone_reclaim_mode", "1", "vm.zone_reclaim_mode");
-       },
+      {"numa_balancing", parameter_is_on("kernel.numa_balancing"), "the kernel unmaps and moves pages of running jobs",
+       "sysctl -w kernel.numa_balancing=0", "Linux, admin-guide/sysctl/kernel: numa_balancing"},
+      {"zone_reclaim", parameter_is_on("vm.zone_reclaim_mode"),
        "a full NUMA node drops file caches instead of using another node", "sysctl -w vm.zone_reclaim_mode=0",
        "Linux, admin-guide/sysctl/vm: zone_reclaim_mode"},
-      {"governor", governor, "cores that sleep start messages and kernels late",
+      {"governor", slow_governor, "cores that sleep start messages and kernels late",
        "cpupower frequency-set -g performance", "cpupower-frequency-set(1)"},
-      {"nmi_watchdog",
-       [](const Path& root, const Environment&) {
-         return if_line(root / "proc/sys/kernel/nmi_watchdog", "1", "kernel.nmi_watchdog");
-       },
+      {"nmi_watchdog", parameter_is_on("kernel.nmi_watchdog"),
        "it interrupts each core and takes a performance counter", "sysctl -w kernel.nmi_watchdog=0",
        "Linux, admin-guide/lockup-watchdogs"},
       {"aspm", aspm, "PCIe links sleep between transfers", "cat /sys/module/pcie_aspm/parameters/policy",
        "Linux, kernel-parameters: pcie_aspm.policy=performance"},
-      {"huge_pages",
-       [](const Path& root, const Environment&) {
-         return if_chosen(root / "sys/kernel/mm/transparent_hugepage/enabled", "never", "transparent_hugepage");
-       },
-       "large host buffers need 512 times as many page table entries",
+      {"huge_pages", huge_pages, "large host buffers need 512 times as many page table entries",
        "cat /sys/kernel/mm/transparent_hugepage/enabled", "Linux, admin-guide/mm/transhuge"},
       {"open_files", open_files, "large jobs run out of sockets", "ulimit -n", "limits.conf(5): nofile"},
-      {"panic_on_hang",
-       [](const Path& root, const Environment&) {
-         return if_line(root / "proc/sys/kernel/hung_task_panic", "1", "kernel.hung_task_panic");
-       },
-       "a slow file server restarts the host", "sysctl -w kernel.hung_task_panic=0",
-       "Linux, admin-guide/sysctl/kernel: hung_task_panic"},
+      {"panic_on_hang", parameter_is_on("kernel.hung_task_panic"), "a slow file server restarts the host",
+       "sysctl -w kernel.hung_task_panic=0", "Linux, admin-guide/sysctl/kernel: hung_task_panic"},
   }};
   return table;
 }
@@ -215,7 +207,7 @@ const std::array<Audit, 14>& audits() {
 std::vector<CostlySetting> audit_settings(const Path& root, const Environment& environment) {
   std::vector<CostlySetting> found;
   for (const Audit& audit : audits()) {
-    if (auto value = audit.read(root, environment)) {
+    if (auto value = audit.read(root)) {
       found.push_back({audit.name, std::move(*value), audit.cost, audit.command, audit.source});
     }
   }

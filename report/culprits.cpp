@@ -42,8 +42,7 @@ std::string evidence_text(const Evidence& e) {
 std::string identifiers_of(const Culprit& place) {
   std::vector<std::string> ids;
   if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
-  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
-  ids.push_back(place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : ""));
+  ids.push_back(host_and_gpu(place));
   if (place.uuid) ids.push_back(*place.uuid);
   if (place.serial) ids.push_back("serial " + *place.serial);
   if (place.pci) ids.push_back(*place.pci);

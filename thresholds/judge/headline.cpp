@@ -93,15 +93,18 @@ const Finding* first_bad(const Verdict& verdict) {
 
 }  // namespace
 
+std::string host_and_gpu(const Culprit& place) {
+  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
+  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "");
+}
+
 std::string place_text(const Culprit& place) {
   std::vector<std::string> ids;
-  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
   if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
   if (place.serial) ids.push_back("serial " + *place.serial);
   if (!place.serial && place.uuid) ids.push_back(*place.uuid);
   if (place.pci) ids.push_back(*place.pci);
-  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "") +
-         (ids.empty() ? "" : " (" + joined(ids) + ")");
+  return host_and_gpu(place) + (ids.empty() ? "" : " (" + joined(ids) + ")");
 }
 
 FaultSummary summary_of(const Diagnosis& d) {

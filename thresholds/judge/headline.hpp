@@ -16,7 +16,10 @@ struct FaultSummary {
   std::string next;   // the next command; empty if there is none
 };
 
-/// Returns the place as headline, culprits and page name it: "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)".
+/// Returns "node17 GPU 2", or "node17" if the place is no GPU.
+std::string host_and_gpu(const Culprit&);
+
+/// Returns the place as headline and page name it: "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)".
 std::string place_text(const Culprit&);
 
 FaultSummary summary_of(const Diagnosis&);
