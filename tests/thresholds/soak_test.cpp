@@ -114,6 +114,24 @@ TEST(Soak, MissesWhatARoundDoesNotSay) {
   EXPECT_EQ(status("watch/rounds/of:nothing", [](SoakRound& r) { r.units.clear(); }), Status::missing);
 }
 
+TEST(Soak, IsIncompleteIfARoundWasNotMeasured) {
+  const auto state = [](Status status) {
+    MadeUp made(3);
+    SoakRound& round = made.soak.rounds[7];
+    SoakRound lost;
+    lost.number = round.number;
+    lost.started = round.started;
+    lost.begin_s = round.begin_s;
+    lost.length_s = round.length_s;
+    round = lost;
+    round.findings = {{"machine/round", "", status, false, {}, "mkdir: No space left on device"}};
+    round.finding_count = 1;
+    return judge_soak(made.soak).verdict.state;
+  };
+  EXPECT_EQ(state(Status::inconclusive), State::incomplete);
+  EXPECT_EQ(state(Status::missing), State::fail) << "ranks that died in each of three starts";
+}
+
 TEST(Soak, NamesAGpuThatIsNotThereAnyMore) {
   MadeUp made(3);
   for (std::size_t i = 40; i < made.soak.rounds.size(); ++i) {

@@ -171,13 +171,23 @@ class Judge {
   }
 
   void judge_end() {
-    const bool complete = soak_.complete();
+    const bool ended = soak_.complete();
+    const auto unmeasured = static_cast<std::size_t>(std::count_if(rounds_.begin(), rounds_.end(), is_unmeasured));
+    const bool complete = ended && unmeasured == 0;
     Finding& finding = add("machine/complete", complete ? Status::pass : Status::missing, true,
                            "watched for " + time(soak_.watched_s()) + " of " + time(soak_.plan.duration_s) + ", in " +
-                               plural(rounds_.size(), "round"));
-    if (!complete) finding.next = "shakedown accept --resume goes on with it";
+                               plural(rounds_.size(), "round") +
+                               (unmeasured > 0 ? "; " + std::to_string(unmeasured) + " not measured" : ""));
+    if (!ended) finding.next = "shakedown accept --resume goes on with it";
     judge_rounds();
     judge_units();
+  }
+
+  /// Returns whether the round failed to measure for a reason that is not the machine's.
+  static bool is_unmeasured(const SoakRound& round) {
+    const auto is_undecided = [](const auto& finding) { return finding.status == Status::inconclusive; };
+    return round.state == State::incomplete && !round.findings.empty() &&
+           std::all_of(round.findings.begin(), round.findings.end(), is_undecided);
   }
 
   /// Checks that each bad round has a reason, and that each good round has judged something.
