@@ -173,7 +173,7 @@ class SoakRun {
       stop_if_ended();
       const bool died = dynamic_cast<const NothingMeasured*>(&error) != nullptr;
       round.state = State::incomplete;
-      round.findings = {{"machine/round", "", died ? Status::missing : Status::inconclusive, false, {}, error.what()}};
+      round.findings = {{round_key, "", died ? Status::missing : Status::inconclusive, false, {}, error.what()}};
       round.finding_count = 1;
       say(error.what());
       constexpr double max_rest_s = 10, max_rest_share = 0.05;

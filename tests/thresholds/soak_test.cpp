@@ -115,7 +115,7 @@ TEST(Soak, MissesWhatARoundDoesNotSay) {
 }
 
 TEST(Soak, IsIncompleteIfARoundWasNotMeasured) {
-  const auto state = [](Status status) {
+  const auto state = [](const std::string& key, Status status) {
     MadeUp made(3);
     SoakRound& round = made.soak.rounds[7];
     SoakRound lost;
@@ -124,12 +124,13 @@ TEST(Soak, IsIncompleteIfARoundWasNotMeasured) {
     lost.begin_s = round.begin_s;
     lost.length_s = round.length_s;
     round = lost;
-    round.findings = {{"machine/round", "", status, false, {}, "mkdir: No space left on device"}};
+    round.findings = {{key, "", status, false, {}, "mkdir: No space left on device"}};
     round.finding_count = 1;
     return judge_soak(made.soak).verdict.state;
   };
-  EXPECT_EQ(state(Status::inconclusive), State::incomplete);
-  EXPECT_EQ(state(Status::missing), State::fail) << "ranks that died in each of three starts";
+  EXPECT_EQ(state("machine/round", Status::inconclusive), State::incomplete);
+  EXPECT_EQ(state("machine/complete", Status::missing), State::incomplete) << "the launcher failed";
+  EXPECT_EQ(state("machine/round", Status::missing), State::fail) << "ranks died in each of three starts";
 }
 
 TEST(Soak, NamesAGpuThatIsNotThereAnyMore) {

@@ -183,11 +183,11 @@ class Judge {
     judge_units();
   }
 
-  /// Returns whether the round failed to measure for a reason that is not the machine's.
+  /// Returns whether the round ended early for a reason that is not the machine's: its ranks did not die.
   static bool is_unmeasured(const SoakRound& round) {
-    const auto is_undecided = [](const auto& finding) { return finding.status == Status::inconclusive; };
+    const auto died = [](const auto& finding) { return finding.key == round_key && finding.status == Status::missing; };
     return round.state == State::incomplete && !round.findings.empty() &&
-           std::all_of(round.findings.begin(), round.findings.end(), is_undecided);
+           std::none_of(round.findings.begin(), round.findings.end(), died);
   }
 
   /// Checks that each bad round has a reason, and that each good round has judged something.
@@ -261,6 +261,7 @@ class Judge {
   void judge_troubles() {
     std::map<std::pair<std::string, std::string>, Trouble> troubles;  // fault, place
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      const bool unmeasured = is_unmeasured(rounds_[i]);
       for (const RoundFinding& finding : rounds_[i].findings) {
         // Names a fact by its own name, but values and data by their family: a slow GPU misses dozens of limits.
         const auto family = family_of(finding.key);
@@ -275,7 +276,8 @@ class Judge {
           Trouble& trouble = troubles[{what, place}];
           if (trouble.rounds.empty()) trouble.detail = finding.detail;
           if (trouble.rounds.empty() || trouble.rounds.back() != i) trouble.rounds.push_back(i);
-          if (worth(finding.status) > worth(trouble.worst)) trouble.worst = finding.status;
+          const Status status = unmeasured ? Status::inconclusive : finding.status;
+          if (worth(status) > worth(trouble.worst)) trouble.worst = status;
           trouble.figure = trouble.figure && finding.figure;
           trouble.keys.insert(finding.key);
         }

@@ -23,6 +23,9 @@ struct SoakPlan {
   std::vector<std::string> flags = {};  // all other flags of the start; a resumed soak is judged by the same flags
 };
 
+/// The key of a round that ended without results. Its status is missing if ranks died, else inconclusive.
+inline const std::string round_key = "machine/round";
+
 /// A bad finding of a round.
 struct RoundFinding {
   std::string key, metric;  // "suspect": the culprit from the combined values
