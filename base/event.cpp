@@ -17,7 +17,7 @@ namespace {
 
 constexpr int max_rows = 1'000'000'000;
 constexpr double max_seconds = 1e9;
-constexpr std::size_t max_text_bytes = 4096, max_hosts = 1000;
+constexpr std::size_t max_text_bytes = 4096, max_hosts = 1000, max_ranks = 1000;
 constexpr std::chrono::seconds connect_limit{2};
 
 bool is_possible(const Event& event) {
@@ -36,6 +36,7 @@ std::string event_line(const Event& event) {
   auto shown = event;
   if (shown.text.size() > max_text_bytes) shown.text.resize(max_text_bytes);
   if (shown.hosts.size() > max_hosts) shown.hosts.clear();  // the front door asks all hosts
+  if (shown.ranks.size() > max_ranks) shown.ranks.clear();
   auto document = Writer::written(shown);
   if (!shown.seconds) document.erase("seconds");
   return text_of_document(document, -1) + "\n";

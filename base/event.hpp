@@ -2,7 +2,7 @@
 //
 //   {"event": "plan", "key": "gemm", "rows": 120, "seconds": 23.5}
 //   {"event": "row", "key": "gemm/dtype:bf16", "row": 12, "rows": 120, "seconds": 20.5}
-//   {"event": "lost", "hosts": ["nodeb"], "text": "rank 1 (nodeb) ended unexpectedly in gemm (sample)"}
+//   {"event": "lost", "hosts": ["nodeb"], "ranks": [1], "text": "rank 1 (nodeb) ended unexpectedly in gemm (sample)"}
 //
 // An event changes what people see and whether ranks are started again. Results come on standard output, and the
 // verdict is made from them alone.
@@ -33,12 +33,17 @@ struct Event {
   std::optional<double> seconds{};   // plan: of the family; row: what is left of it, with this row
   Refusal why = Refusal::other;      // refused: why the ranks end without a measurement
   std::vector<std::string> hosts{};  // lost: the hosts that ended the job; the ranks of all others still answer
+  std::vector<int> ranks{};          // lost: the ranks that ended
   std::string text = {};             // note, lost, refused: a line for people
 };
 template <class Archive>
 void members(Archive& archive, Event& event) {
   archive("event", event.kind).unless("key", event.key).unless("row", event.row).unless("rows", event.rows);
-  archive("seconds", event.seconds).unless("why", event.why).unless("hosts", event.hosts).unless("text", event.text);
+  archive("seconds", event.seconds)
+      .unless("why", event.why)
+      .unless("hosts", event.hosts)
+      .unless("ranks", event.ranks)
+      .unless("text", event.text);
 }
 
 /// The longest line that is read; longer ones are no events.

@@ -132,8 +132,7 @@ class Running {
 
   void look() {
     listen();  // before results, which come after the events of their rows
-    out_.take([&](std::string_view line) { hear(line, job_.out); });
-    error_.take([&](std::string_view line) { hear(line, job_.error); });
+    read_output();
     receive();
     int status = 0;
     const pid_t ended = waitpid(supervisor_, &status, WNOHANG);
@@ -141,8 +140,7 @@ class Running {
       supervisor_ = 0;
       receive();
       // The rest in the pipes is read; other processes that hold them are not waited for.
-      out_.take([&](std::string_view line) { hear(line, job_.out); });
-      error_.take([&](std::string_view line) { hear(line, job_.error); });
+      read_output();
       listen();
     }
     const auto now = Clock::now();
@@ -189,8 +187,20 @@ class Running {
   static std::string seconds(Seconds limit) { return std::to_string(static_cast<long>(limit.count())) + " s"; }
   bool ended_by_itself() const { return ending_.code || ending_.signal || !ending_.not_started.empty(); }
 
+  void read_output() {
+    out_.take([&](std::string_view line) {
+      heard_ = Clock::now();
+      hear(line, job_.out);
+    });
+    // A launcher that can no longer work may warn of it without end.
+    error_.take([&](std::string_view line) {
+      if (!has_events_ && line != last_error_) heard_ = Clock::now();
+      last_error_ = line;
+      hear(line, job_.error);
+    });
+  }
+
   void hear(std::string_view line, const std::function<void(std::string_view)>& hearer) {
-    heard_ = Clock::now();
     hearer(line);
     if (!job_.enough || told_) return;
     if (const auto why = job_.enough(); !why.empty()) end(why);
@@ -204,6 +214,7 @@ class Running {
       const auto heard = job_.listen();
       if (heard == Job::Heard::nothing) return;
       heard_ = Clock::now();
+      has_events_ = true;
       if (!last_words_ && heard == Job::Heard::its_end) last_words_ = heard_;
     }
   }
@@ -229,7 +240,8 @@ class Running {
   Ending ending_;
   Clock::time_point began_ = Clock::now(), heard_ = began_;
   std::optional<Clock::time_point> told_, last_words_, ended_;
-  bool has_begun_ = false;
+  bool has_begun_ = false, has_events_ = false;
+  std::string last_error_;
   std::optional<SupervisorEntry> entry_;
   Seconds patience_ = patience;
 };
@@ -272,7 +284,7 @@ std::string Ending::text(const std::string& program) const {
   // A launcher whose rank was killed ends with 128 + the signal; of others that have no such signal, ssh's 255 among
   // them, ranks could not be started.
   if (*code == 132) return said + ": SIGILL ended a rank, or mpirun could not start one";
-  if (*code < 160) return said + ": " + signal_text(*code - 128) + " ended a rank or itself";
+  if (*code < first_code_of_no_signal) return said + ": " + signal_text(*code - 128) + " ended a rank or itself";
   return said + ": that is no signal: ranks could not be started, or say so themselves";
 }
 

@@ -37,7 +37,8 @@ struct Job {
   bool reads = false;                                               // has our standard input, else none
   /// Each line of its standard output and error, without its end. Nothing: ours.
   std::function<void(std::string_view line)> out = {}, error = {};
-  /// Ended after so long without a line; nothing: may be silent.
+  /// Ended after this time without an event or a line; nullopt: it may be silent. A line on standard error that repeats
+  /// the last one does not count, nor does any such line if it sends events.
   std::optional<std::chrono::duration<double>> silence = std::nullopt;
   /// Ended after so long in any case.
   std::optional<std::chrono::duration<double>> limit = std::nullopt;
@@ -56,6 +57,9 @@ struct Job {
   /// Asked after each line: why it shall be ended; empty: goes on.
   std::function<std::string()> enough = {};
 };
+
+/// mpirun ends with 128 + the signal that ended a rank. Codes from this one on are its own errors.
+inline constexpr int first_code_of_no_signal = 160;
 
 /// How a job ended. Neither code nor signal nor a reason: its supervisor ended without a word, or the job was left to
 /// it.

@@ -62,10 +62,14 @@ std::optional<std::string> with_context(const std::string& text, const Change& c
   return document.dump() + "\n";
 }
 
-/// A result that its program did not outlive says so.
-void mark_crashed(const fs::path& folder, const std::string& family) {
-  const auto marked =
-      with_context(read_file(file_of(folder, family)), [&](auto& context) { context["crashed"].push_back(family); });
+/// Writes into a result that its program died after it.
+void mark_crashed(const fs::path& folder, const std::string& family, const RankProgram& program) {
+  const auto marked = with_context(read_file(file_of(folder, family)), [&](auto& context) {
+    context["crashed"].push_back(family);
+    for (const int rank : program.dead_ranks) {
+      context["dead_ranks"].push_back(Writer::written(DeadRank{family, rank}));
+    }
+  });
   if (marked) replace_file(file_of(folder, family), *marked);
 }
 
@@ -80,13 +84,16 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
     if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
   }
+  std::vector<DeadRank> dead;
+  if (launch.lost.empty()) dead = dead_ranks_in(folder);  // else ranks have new numbers
   const Asked asked{{options.families}, std::nullopt, options.judge.judge.roster};
   const auto add = [&](auto& context) {
     if (!asked.everything()) context["asked"] = Writer::written(asked);
     if (!absent.empty()) context["absent"] = Writer::written(absent);
     if (starts > 1) context["start_attempts"] = starts;
+    if (!dead.empty()) context["dead_ranks"] = Writer::written(dead);
   };
-  const bool is_changed = !asked.everything() || !absent.empty() || starts > 1;
+  const bool is_changed = !asked.everything() || !absent.empty() || starts > 1 || !dead.empty();
   const auto kept = is_changed                     ? with_context(text, add)
                     : nlohmann::json::accept(text) ? std::optional(text)
                                                    : std::nullopt;
@@ -115,7 +122,7 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
   if (!succeeded(ending)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "died after its result");
-    mark_crashed(folder, family);
+    mark_crashed(folder, family, program);
   }
   return std::nullopt;
 }
@@ -146,10 +153,10 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   if (nothing_yet && ending.code == exit_usage && !program.said.empty()) throw InputError(program.said);
   if (missing.empty()) {
     program.complain(ending, "died after its last result");
-    mark_crashed(folder, last);
+    mark_crashed(folder, last, program);
     return {};
   }
-  RunFile(folder / "crashed", RunFile::Mode::append).write(missing.front() + "\n");
+  program.record_crash(folder, missing.front());
   program.complain(ending, "ended in " + missing.front());
   return {true, true, program.lost};
 }

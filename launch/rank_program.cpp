@@ -28,7 +28,19 @@ using Words = std::vector<std::string>;
 constexpr int max_starts = 3;  // of ranks that die before the first row
 constexpr std::size_t max_lines_heard = 500, max_lost_heard = 100'000;
 constexpr int max_texts_shown = 1000;
+constexpr std::size_t max_log_bytes = 64'000'000;
 const std::string events_variable = "SHAKEDOWN_EVENTS";
+
+/// Returns the lines of the file of crashes: a family, and the ranks that died in it.
+std::vector<Words> crashes_in(const fs::path& folder) {
+  std::vector<Words> crashes;
+  for (const auto& line : lines_of(folder / "crashed").value_or(Words())) {
+    std::istringstream words(line);
+    crashes.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+  }
+  std::erase_if(crashes, [](const Words& crash) { return crash.empty(); });
+  return crashes;
+}
 
 bool runs_dcgm(const AcceptOptions& options, const std::string& name) {
   return options.dcgm > 0 && (name == "preflight" || name == resident);
@@ -120,6 +132,21 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
   return command;
 }
 
+std::vector<DeadRank> dead_ranks_in(const fs::path& folder) {
+  std::vector<DeadRank> dead;
+  for (const Words& crash : crashes_in(folder)) {
+    for (auto rank = crash.begin() + 1; rank != crash.end(); ++rank)
+      dead.push_back({crash.front(), std::atoi(rank->c_str())});
+  }
+  return dead;
+}
+
+void RankProgram::record_crash(const fs::path& folder, const std::string& family) const {
+  auto line = family;
+  for (const int rank : dead_ranks) line += " " + std::to_string(rank);
+  RunFile(folder / "crashed", RunFile::Mode::append).write(line + "\n");
+}
+
 bool succeeded(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
 
 RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, const Programs& programs,
@@ -130,13 +157,15 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       over_tcp_(!launch.prefix.empty()),
       name_("bench_" + name),
       log_(folder / "log", RunFile::Mode::append),
+      has_one_host_(launch.host_count == 1),
       restarts_(!launch.rank),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
   // The judge of these results must know which programs died before, and on which ranks.
   if (has_died_before_) {
-    std::istringstream families(read_file(folder / "crashed"));
-    command.push_back("--crashed=" + joined(Words(std::istream_iterator<std::string>(families), {}), ","));
+    Words families;
+    for (const auto& crash : crashes_in(folder)) families.push_back(crash.front());
+    command.push_back("--crashed=" + joined(families, ","));
     if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
   }
   command.push_back("--run-id=" + id);
@@ -144,7 +173,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   job = job_of_ranks(options, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
   if (is_mpirun(launch.prefix)) job.command.insert(job.command.begin() + 1, {"-x", events_variable});
   job.error = [this](std::string_view line) {
-    log_.try_write(std::string(line) + "\n");
+    log(line);
     if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
   };
   job.listen = [this] {
@@ -162,6 +191,13 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
                         (runs_dcgm(options, name) ? dcgm_limit(options.dcgm, options.timeout) : 0));
 }
 
+void RankProgram::log(std::string_view line) {
+  if (log_bytes_ > max_log_bytes) return;
+  log_bytes_ += line.size() + 1;
+  log_.try_write(std::string(line) + "\n");
+  if (log_bytes_ > max_log_bytes) log_.try_write("shakedown: the log is full: later lines are not kept\n");
+}
+
 void RankProgram::hear(const Event& event) {
   screen_.heard(event);
   if (event.kind == Event::Kind::plan) planned_ += event.seconds.value_or(0);
@@ -170,6 +206,7 @@ void RankProgram::hear(const Event& event) {
     if (!std::exchange(has_rows_, true)) warn_of_time_limit();
   }
   if (lost.size() < max_lost_heard) lost.insert(lost.end(), event.hosts.begin(), event.hosts.end());
+  if (event.kind == Event::Kind::lost && dead_ranks.empty()) dead_ranks = event.ranks;
   if (!event.text.empty()) show(event);
 }
 
@@ -191,6 +228,7 @@ Ending RankProgram::run_once(Signals& signals) {
   std::erase_if(job.variables, [](const auto& variable) { return variable.first == events_variable; });
   job.variables.emplace_back(events_variable, channel_->address());
   auto ending = run_jobs({job}, signals).front();
+  if (const auto rank = rank_death(heard_); rank && dead_ranks.empty()) dead_ranks = {rank->rank};
   if (measured && !channel_->was_heard()) screen_.warn_of_no_events(channel_->why_not());
   return ending;
 }
@@ -217,7 +255,10 @@ Ending RankProgram::run(Signals& signals) {
 void RankProgram::require_end_of_ranks(const Ending& ending) {
   const auto& launcher = job.command.front();
   const bool launcher_killed = ending.signal && (is_mpirun(job.command) || fs::path(launcher).filename() == "srun");
-  if (ending.is_known() && !launcher_killed) return;
+  // A code that is neither a rank's nor a signal's. With several hosts, it can mean that a host was lost.
+  const bool launcher_failed =
+      is_mpirun(job.command) && has_one_host_ && !ending.signal && ending.code >= first_code_of_no_signal;
+  if (ending.is_known() && !launcher_killed && !launcher_failed) return;
   const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
   log_.try_write(why + "\n");
   throw CannotRun(why);

@@ -12,6 +12,7 @@
 #include "launch/progress.hpp"
 #include "launch/run_folder.hpp"
 #include "launch/start_faults.hpp"
+#include "thresholds/results/results.hpp"
 
 namespace shakedown {
 
@@ -48,6 +49,9 @@ std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const P
 /// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
 bool succeeded(const Ending&);
 
+/// Returns the ranks that died in earlier programs of the run in this folder.
+std::vector<DeadRank> dead_ranks_in(const std::filesystem::path& folder);
+
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class RankProgram {
  public:
@@ -63,11 +67,14 @@ class RankProgram {
   void require_end_of_ranks(const Ending&);
   /// Returns the launcher's words on a start that failed, else "rank 1 on u2: Killed", else how it ended.
   std::string death(const Ending&) const;
+  /// Records for later programs of the run that this one died in a family.
+  void record_crash(const std::filesystem::path& folder, const std::string& family) const;
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending&, const std::string& what, const std::string& printed = "");
 
   Job job;
   std::vector<std::string> lost;  // hosts that its ranks named
+  std::vector<int> dead_ranks;    // that its ranks or the launcher named
   std::string said;               // by its ranks to people, last
   int starts = 1;
   bool measured = false;  // a row has begun, or a result has come
@@ -76,6 +83,7 @@ class RankProgram {
   Ending run_once(Signals&);
   void hear(const Event&);
   void show(const Event&);
+  void log(std::string_view line);
   std::optional<StartFault> fault_of_start(const Ending&) const;
   bool died_in_start(const Ending&) const;
   void warn_of_time_limit();
@@ -89,8 +97,10 @@ class RankProgram {
   std::optional<EventChannel> channel_;  // of the current launch
   std::string name_, refused_;
   RunFile log_;
-  std::vector<std::string> heard_;                   // the first lines on standard error
-  bool restarts_ = false, has_died_before_ = false;  // then a host that does not start is a host that was lost
+  std::size_t log_bytes_ = 0;
+  std::vector<std::string> heard_;  // the first lines on standard error
+  bool has_one_host_ = true, restarts_ = false;
+  bool has_died_before_ = false;  // then a host that does not start is a host that was lost
 };
 
 }  // namespace shakedown

@@ -172,6 +172,31 @@ TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
   EXPECT_FALSE(has(flags(), "--lost")) << flags();
 }
 
+TEST_F(Measure, KeepsALogOfLimitedSize) {
+  EXPECT_TRUE(measure_one("yes 'poll: Cannot allocate memory' | head -c 80M >&2"));
+  EXPECT_LT(fs::file_size(scratch / "run/log"), 65'000'000u);
+  EXPECT_TRUE(has(read_file(scratch / "run/log"), "the log is full"));
+}
+
+TEST_F(Measure, RemembersTheRanksThatDied) {
+  const auto dead_of = [&](const std::string& family) {
+    const auto document = nlohmann::json::parse(read_file(scratch / "run" / (family + ".json")));
+    return document.at("context").at("shakedown").value("dead_ranks", nlohmann::json::array());
+  };
+  const std::string dies = "row\nevent lost '\"ranks\": [1, 3], \"text\": \"ranks 1 and 3 ended\"'\nexit 3";
+  const auto dead = nlohmann::json::parse(R"([{"family": "hbm", "rank": 1}, {"family": "hbm", "rank": 3}])");
+  EXPECT_TRUE(measure_one(dies));
+  EXPECT_EQ(dead_of("hbm"), dead);
+  program("all", dies);
+  measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+  EXPECT_EQ(line_of(scratch / "run/crashed"), "p2p 1 3");
+  EXPECT_TRUE(measure_one("exit 0"));
+  EXPECT_EQ(dead_of("hbm").size(), 2u) << "a later program of the run says it too";
+  launch.lost = {"nodeb"};
+  EXPECT_TRUE(measure_one("exit 0"));
+  EXPECT_TRUE(dead_of("hbm").empty()) << "without a host, ranks have new numbers";
+}
+
 TEST_F(Measure, SaysToPeopleWhatIsForThemAndKeepsAllInTheLog) {
   const auto said = said_by([&] {
     measure_one(
@@ -273,16 +298,28 @@ TEST_F(Measure, AccusesNoMachineWhereTheSupervisorCannotReport) {
   EXPECT_FALSE(exists("crashed"));
 }
 
-// A script of this name in PATH starts the ranks and is killed after their result.
-TEST_F(Measure, AccusesNoMachineWhereTheLauncherIsKilled) {
+// A script of this name in PATH starts the ranks and fails after their result.
+TEST_F(Measure, AccusesNoMachineWhereTheLauncherFails) {
   const auto mpirun = scratch / "bin/mpirun";
-  std::ofstream(mpirun) << "#!/bin/bash\nwhile [[ $1 == -x ]]; do shift 2; done\n\"$@\"\nkill -KILL $$\n";
-  fs::permissions(mpirun, fs::perms::owner_all);
   const std::string path = std::getenv("PATH");
   setenv("PATH", ((scratch / "bin").string() + ":" + path).c_str(), 1);
   launch.prefix = {"mpirun"};
-  EXPECT_THROW(measure_one("exit 0"), CannotRun);
-  EXPECT_EQ(crashed_of("hbm"), Words{});
+  const auto ends_with = [&](const std::string& end) {
+    std::ofstream(mpirun) << "#!/bin/bash\nwhile [[ $1 == -x ]]; do shift 2; done\n\"$@\"\n" << end << "\n";
+    fs::permissions(mpirun, fs::perms::owner_all);
+  };
+  for (const auto* end : {"kill -KILL $$", "exit 245"}) {
+    ends_with(end);
+    EXPECT_THROW(measure_one("exit 0"), CannotRun) << end;
+    EXPECT_EQ(crashed_of("hbm"), Words{}) << end;
+  }
+  launch.host_count = 2;
+  EXPECT_TRUE(measure_one("exit 0")) << "a host may be lost";
+  EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});
+  launch.host_count = 1;
+  ends_with("exit 139");
+  EXPECT_TRUE(measure_one("exit 0")) << "a signal ended a rank";
+  EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});
   setenv("PATH", path.c_str(), 1);
 }
 

@@ -113,6 +113,22 @@ TEST_F(Supervision, AJobWithoutASignOfLifeIsEnded) {
   EXPECT_TRUE(run(speaks).good());
 }
 
+TEST_F(Supervision, WarningsOfALauncherAreNoSignOfLife) {
+  auto warns = job("for ((i = 0;; ++i)); do echo \"warn $((i / 100000))\" >&2; sleep 0.05; done");
+  warns.error = [](std::string_view) {};
+  warns.silence = 500ms;
+  EXPECT_NE(run(warns).told.find("no sign of life"), std::string::npos) << "the same line";
+  auto has_events = job("for ((i = 0;; ++i)); do echo \"warn $i\" >&2; sleep 0.05; done");
+  has_events.error = [](std::string_view) {};
+  has_events.silence = 500ms;
+  has_events.listen = [n = 0]() mutable { return n++ == 0 ? Job::Heard::something : Job::Heard::nothing; };
+  EXPECT_NE(run(has_events).told.find("no sign of life"), std::string::npos) << "its ranks send events";
+  auto speaks = job("for ((i = 0; i < 6; ++i)); do echo $i >&2; sleep 0.2; done");
+  speaks.error = [](std::string_view) {};
+  speaks.silence = 5s;
+  EXPECT_TRUE(run(speaks).good());
+}
+
 TEST_F(Supervision, AJobThatIgnoresTermIsKilledWithAllThatItStarted) {
   auto stubborn = job("trap '' TERM; (trap '' TERM; setsid sleep 100 & echo $! >" + file("child").string() +
                       "; wait) & sleep 100; sleep 100; sleep 100");

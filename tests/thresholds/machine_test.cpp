@@ -170,6 +170,21 @@ TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
   EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
 }
 
+TEST(Machine, NamesTheRankThatDiedIfTheLauncherOrTheOtherRanksNamedIt) {
+  auto after = healthy();
+  after.context.crashed = {"p2p"};
+  after.context.dead_ranks = {{"p2p", 3}};
+  const auto finding = judge_crashed({healthy().results("gemm.json"), after.results("p2p.json")});
+  ASSERT_TRUE(finding);
+  ASSERT_EQ(finding->offenders.size(), 1u);
+  EXPECT_EQ(finding->offenders[0].rank, 3);
+  EXPECT_EQ(finding->offenders[0].uuid, after.context.ranks[3].uuid);
+  after.context.crashed = {"hbm", "p2p"};
+  EXPECT_TRUE(judge_crashed({after.results("p2p.json")})->offenders.empty()) << "the death in hbm has no known rank";
+  after.context.dead_ranks = {{"hbm", 99}, {"p2p", 99}};
+  EXPECT_TRUE(judge_crashed({after.results("p2p.json")})->offenders.empty()) << "there is no such rank";
+}
+
 TEST(Machine, TellsOfTheMostMemoryThatAnyFamilyKept) {
   const auto with = [](const std::string& family, double mib) {
     auto kept = healthy();

@@ -167,6 +167,17 @@ void members(Archive& archive, Asked& asked) {
 }
 
 /// context.shakedown of a result file.
+/// A rank whose program died in a family.
+struct DeadRank {
+  std::string family;
+  int rank = 0;
+  bool operator==(const DeadRank&) const = default;
+};
+template <class Archive>
+void members(Archive& archive, DeadRank& dead) {
+  archive("family", dead.family)("rank", dead.rank);
+}
+
 struct Context {
   SuiteFacts suite;
   std::string run_id;
@@ -191,6 +202,7 @@ struct Context {
   int plan = 1;                          // see current_plan; of files that do not say, the first
   std::optional<std::string> choices;    // the file of what earlier runs have tuned, where there was one
   std::vector<std::string> crashed;      // families in which an earlier program of this run died
+  std::vector<DeadRank> dead_ranks;      // the ranks that died with it, if they are known
   std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
   std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
   bool strangers_could_join = false;     // ranks over TCP without a secret: any program on the network could be one
@@ -208,6 +220,7 @@ void members(Archive& archive, Context& c) {
       .younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
+  archive.unless("dead_ranks", c.dead_ranks);
   archive.unless("lost_hosts", c.lost_hosts).unless("absent", c.absent).unless("start_attempts", c.start_attempts, 1);
   archive.unless("seconds", c.seconds).unless("plan", c.plan, 1).unless("choices", c.choices);
   archive.unless("strangers_could_join", c.strangers_could_join);

@@ -1,12 +1,36 @@
 #include "thresholds/rules/crashed.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "base/text.hpp"
 
 namespace shakedown {
+
+namespace {
+
+/// Names the GPUs of the ranks that died, if at least one rank is known for each family.
+void name_ranks(Finding& finding, const std::vector<Results>& files, const std::set<std::string>& families) {
+  std::set<std::string> known;
+  std::map<int, Culprit> dead;
+  for (const Results& file : files) {
+    for (const DeadRank& death : file.context.dead_ranks) {
+      known.insert(death.family);
+      for (const RankFacts& facts : file.context.ranks) {
+        if (facts.rank == death.rank) dead.emplace(death.rank, culprit(facts));
+      }
+    }
+  }
+  if (dead.empty() || known != families) return;
+  std::vector<Culprit> offenders;
+  for (auto& [rank, place] : dead) offenders.push_back(std::move(place));
+  finding.next = on_host(offenders.front().host, "dmesg -T | tail -n 50");
+  name_offenders(finding, std::move(offenders));
+}
+
+}  // namespace
 
 std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
   std::set<std::string> families, lost;
@@ -24,19 +48,18 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
   // Each death took a host with it: the others held out.
   if (lost.size() >= families.size()) {
     finding.detail = plural(static_cast<int>(lost.size()), "host") + " lost in " + joined(families) +
-                     "; what was then missing was measured without";
+                     "; the other hosts then measured without " + (lost.size() == 1 ? "it" : "them");
     finding.next = "look at these hosts (power, network, dmesg), then measure them alone";
     std::vector<Culprit> offenders(lost.size());
     std::transform(lost.begin(), lost.end(), offenders.begin(), host_culprit);
     name_offenders(finding, std::move(offenders));
     return finding;
   }
-  finding.detail =
-      "a program that measures died in " + joined(families) +
-      "; what is judged of them was measured before that, or by another program afterwards, and proves less than that "
-      "this machine holds out";
+  finding.detail = "the benchmark program died in " + joined(families) +
+                   "; results of a second program do not show that the machine can finish";
   finding.next = "mpirun -np " + std::to_string(ranks) + " build/bench/bench_all --families=" + joined(families, ",") +
                  " --out-dir=.";
+  if (lost.empty()) name_ranks(finding, files, families);
   return finding;
 }
 

@@ -8,8 +8,8 @@
 
 namespace shakedown {
 
-/// Key machine/crashed, a fail that names the families, and the hosts that were lost with the programs where each took
-/// one along; nothing where no program died.
+/// Returns a fail with the key machine/crashed. It names the families, the hosts if each death took one along, else the
+/// GPUs of the ranks that died, if they are known. nullopt if no program died.
 std::optional<Finding> judge_crashed(const std::vector<Results>&);
 
 }  // namespace shakedown
