@@ -159,8 +159,8 @@ std::string read_file(const std::filesystem::path& file) {
 
 std::filesystem::path beside_program(const std::filesystem::path& name) {
   const TimedCall call("find the program's folder, for", name);
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto path = program.parent_path().parent_path() / name;
   const auto followed = std::filesystem::weakly_canonical(path, error);
   return error ? path : followed;

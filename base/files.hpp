@@ -74,7 +74,8 @@ std::optional<std::vector<std::string>> names_in(const std::filesystem::path& fo
 std::string read_file(const std::filesystem::path& file);
 
 /// Returns the path of an installed file, such as "share/shakedown/thresholds", relative to the running program. bin/
-/// and share/ are siblings in the build tree and in an installed copy. Resolves links if the file exists.
+/// and share/ are siblings in the build tree and in an installed copy. Resolves links if the file exists. Errors:
+/// filesystem_error if the program has no readable link in /proc.
 std::filesystem::path beside_program(const std::filesystem::path& name);
 
 /// Replaces `file` atomically: writes `text` to a temporary file in the same folder and renames it. A reader sees the
