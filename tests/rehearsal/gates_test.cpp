@@ -95,6 +95,8 @@ TEST(AFault, IsNamedFirst) {
                            {"calm", 1, "p2p/op:read/engine:ce:0.1", 100},
                            {"calm", 1, "hbm:0.04+link:0.2", 100},
                            {"mixed", 1, "hbm:0.03", 100},
+                           {"mixed", 1, "p2p/op:write/engine:sm:0.15", 100},
+                           {"mixed", 1, "hbm:0.04+p2p/op:write/engine:sm:0.15", 100},
                            {"calm", 8, "gpu:0.05", 100},
                            {"memory-makers", 8, "hbm:0.05", 100},
                            {"memory-makers", 8, "host:0.05", 100},

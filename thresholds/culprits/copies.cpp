@@ -1,6 +1,7 @@
 #include "thresholds/culprits/copies.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -15,8 +16,12 @@ namespace {
 constexpr double own_fault_percent = 20;
 constexpr std::size_t enough_links = 3;
 
-bool works_slowly(const RunEvidence& evidence, int rank) {
-  return evidence.is_slow(rank, Aspect::gemm) || evidence.is_slow(rank, Aspect::memory);
+/// True if the GPU fails by its own work. A GPU that is only a little slower, such as one with memory of another make,
+/// is not the cause of a slow copy.
+bool fails_by_itself(const RunEvidence& evidence, int rank) {
+  return std::ranges::any_of(std::array{Aspect::gemm, Aspect::memory}, [&](Aspect aspect) {
+    return !evidence.shown(gpu_unit(rank), aspect).failing.empty();
+  });
 }
 
 }  // namespace
@@ -108,7 +113,7 @@ void SlowCopies::judge_ports(const std::vector<int>& ranks) {
       const Share row = share(rank, true), column = share(rank, false);
       if (!row.nearly() || !column.nearly() || row.open + column.open == 0) continue;
       // If two GPUs explain the same, the one that is slow by itself as well.
-      const bool also = works_slowly(evidence_, rank);
+      const bool also = fails_by_itself(evidence_, rank);
       const std::size_t slow = row.slow + column.slow;
       if (best < 0 || slow > most_slow || (slow == most_slow && also && !best_is_slow)) {
         best = rank;
@@ -132,7 +137,11 @@ void SlowCopies::judge_kernels() {
       workers.insert(!by_kernel ? -1 : e.key.part("op") == "write" ? link.from : link.rank);
     }
     const int worker = *workers.begin();
-    if (workers.size() == 1 && works_slowly(evidence_, worker)) explain(link, of_gpu_[worker]);
+    if (workers.size() > 1 || worker < 0 || !fails_by_itself(evidence_, worker)) continue;
+    const bool is_source = worker == link.from;
+    // The other end explains the link if nearly all copies of that side are slow, and few of the worker's are.
+    const Share own = share(worker, is_source), other = share(is_source ? link.rank : link.from, !is_source);
+    if (own.nearly() || !other.nearly()) explain(link, of_gpu_[worker]);
   }
 }
 
