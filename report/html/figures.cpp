@@ -1,668 +1,308 @@
-// The figures of the page: GPUs against their peers, copies between GPUs, collectives over size, rates against floor
-// and ceiling, clocks and heat, the parts of a training step. One file, since they share heat tables, scales and
-// captions.
-#include <fmt/format.h>
-
+// Decides which figures the page has. What page.js draws by rank has one value for each rank, without a fraction where
+// that suffices: the page of 10,000 GPUs must stay below 5 MB.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "report/escape.hpp"
-#include "report/html/sections.hpp"
-#include "report/html/svg.hpp"
+#include "report/html/data.hpp"
 #include "report/words.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/catalogue/preflight_facts.hpp"
 #include "thresholds/results/matrix.hpp"
 #include "thresholds/rules/applicability.hpp"
+#include "thresholds/units/peers.hpp"
 
 namespace shakedown {
 namespace {
 
-// Beyond so many GPUs all are shown as a distribution, too.
-constexpr std::size_t max_gpus_in_full = 64;
-constexpr int min_points = 5;  // of a line over sizes
+using nlohmann::json;
 
-std::string rank_name(const RankFacts& rank) {
-  return std::to_string(rank.rank) + " " + rank.host + " GPU " + std::to_string(rank.local_rank);
+constexpr std::size_t max_ranks = 256, max_matrices = 8, max_steps = 16, max_values = 6;
+
+json optional(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
+
+double tenths_of_percent(double part) { return std::round(1000 * part); }
+
+json rank_data(const RankFacts& r) {
+  return {r.rank, r.host, r.local_rank, r.device, r.uuid.value_or(""), r.pci.value_or(""), r.serial.value_or("")};
 }
 
-std::string figure(const std::string& caption, const std::string& body) {
-  return body.empty() ? "" : "<figure><figcaption>" + html_escaped(caption) + "</figcaption>" + body + "</figure>";
+const Context& largest_launch(const Measured& measured) {
+  const Context* largest = &measured.files.front().context;
+  for (const Results& file : measured.files) {
+    if (file.context.world_size > largest->world_size) largest = &file.context;
+  }
+  return *largest;
 }
 
-std::string heat_cell(const std::string& text, const std::string& classes = "") {
-  return "<td" + (classes.empty() ? "" : " class=\"" + classes + "\"") + ">" + html_escaped(text) + "</td>";
-}
-
-std::string heat_head(const std::string& corner, const std::vector<std::string>& columns) {
-  std::string out = "<thead><tr><td>" + html_escaped(corner) + "</td>";
-  for (const std::string& column : columns) out += "<th scope=\"col\">" + html_escaped(column) + "</th>";
-  return out + "</tr></thead>";
-}
-
-std::string heat(const std::string& head, const std::string& rows) {
-  return "<div class=\"wide\" tabindex=\"0\"><table class=\"heat\">" + head + "<tbody>" + rows +
-         "</tbody></table></div>";
-}
-
-// The tint of how far a value is on the bad side, in parts of what is no more healthy.
-std::string tint(double part) {
-  if (part >= 1) return "w4";
-  if (part >= 0.75) return "w3";
-  if (part >= 0.5) return "w2";
-  if (part >= 0.25) return "w1";
-  if (part <= -0.75) return "b2";
-  return part <= -0.25 ? "b1" : "";
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// GPUs against their peers
-
-double limit_of(const Column& group) { return std::max(group.limit, group.kind.class_effect); }
-
-// Raw GEMM of one type follows the clock that each chip has; its rate per GHz says more.
-std::vector<const Column*> gpu_groups(const UnitTable& table) {
+// A column by rank of each class in which GPUs are compared. Copies have a matrix, and raw GEMM follows the clock that
+// each chip has, so that its rate per GHz is shown.
+json peers_data(const UnitTable& table, std::size_t ranks) {
   std::set<std::string> per_clock;
-  for (const Column& group : table.columns) {
-    if (group.metric == "tflops_per_ghz") per_clock.insert(group.name);
+  for (const Column& column : table.columns) {
+    if (column.metric == "tflops_per_ghz") per_clock.insert(column.name);
   }
-  std::vector<const Column*> groups;
-  for (const Column& group : table.columns) {
-    const bool of_links = group.cells.empty() || family_of(group.name) == "p2p";  // they have a matrix
-    const bool repeats = group.metric == "tflops" && group.name != "gemm" && per_clock.contains(group.name);
-    if (!of_links && !repeats) groups.push_back(&group);
-  }
-  return groups;
-}
-
-std::string name_of(const Column& group) {
-  std::string text = group.name;
-  if (const auto dtype = key_part(text, "dtype"); !dtype.empty()) text = family_of(text) + " " + std::string(dtype);
-  std::replace(text.begin(), text.end(), '/', ' ');
-  return text + (group.metric == "tflops_per_ghz" ? " per GHz" : group.metric == "capacity_gb" ? " size" : "");
-}
-
-/// Ranks in their order, or of very many the worst: those that stand out or come close to it.
-std::vector<int> shown_ranks(const Page& page, const std::vector<const Column*>& groups) {
-  std::vector<double> worst(page.context->ranks.size(), -1);
-  for (const Column* group : groups) {
-    for (const Cell& cell : group->cells) {
-      auto& part = worst[static_cast<std::size_t>(cell.unit.rank)];
-      part = std::max(part, cell.shortfall / limit_of(*group));
+  json columns = json::array();
+  for (const Column& column : table.columns) {
+    const bool repeats = column.metric == "tflops" && column.name != "gemm" && per_clock.contains(column.name);
+    if (column.cells.empty() || family_of(column.name) == "p2p" || repeats) continue;
+    std::vector<json> values(ranks);
+    std::set<int> out;
+    for (const Cell& cell : column.cells) {
+      values[static_cast<std::size_t>(cell.unit.rank)] = tenths_of_percent(-cell.shortfall);
+      if (cell.out) out.insert(cell.unit.rank);
     }
+    columns.push_back({{"class", readable(column.name)},
+                       {"of", column.metric},
+                       {"limit", tenths_of_percent(-std::max(column.limit, column.kind.class_effect))},
+                       {"values", values},
+                       {"out", out}});
   }
-  std::vector<int> ranks(worst.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  if (ranks.size() <= max_gpus_in_full) return ranks;
-  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return worst[static_cast<std::size_t>(a)] > worst[static_cast<std::size_t>(b)];
-  });
-  ranks.resize(max_gpus);
-  return ranks;
+  return columns;
 }
-
-std::string peers_heat(const Page& page, const std::vector<const Column*>& groups, const std::vector<int>& ranks) {
-  std::vector<std::string> columns;
-  std::vector<std::map<int, const Cell*>> units(groups.size());
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    columns.push_back(name_of(*groups[i]));
-    for (const Cell& cell : groups[i]->cells) units[i].emplace(cell.unit.rank, &cell);
-  }
-  std::string rows;
-  for (const int rank : ranks) {
-    const RankFacts& facts = page.context->ranks[static_cast<std::size_t>(rank)];
-    rows += "<tr><th scope=\"row\" title=\"" + html_escaped(facts.uuid.value_or("")) + "\">" +
-            html_escaped(rank_name(facts)) + "</th>";
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-      const auto found = units[i].find(rank);
-      if (found == units[i].end()) {
-        rows += "<td></td>";
-        continue;
-      }
-      const Cell& cell = *found->second;
-      const double tenths = std::round(-1000 * cell.shortfall) / 10;
-      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (cell.out ? " !" : ""),
-                        joined_words(tint(cell.shortfall / limit_of(*groups[i])), cell.out ? "out" : ""));
-    }
-    rows += "</tr>\n";
-  }
-  std::string limits = "<tr><th scope=\"row\">stands out beyond</th>";
-  for (const Column* group : groups) limits += heat_cell(fmt::format("{:.1f}", -100 * limit_of(*group)));
-  return heat(heat_head("rank", columns), rows + limits + "</tr>");
-}
-
-std::string against_peers(const Page& page) {
-  const auto groups = gpu_groups(page.peers);
-  if (groups.empty()) return "";
-  const auto ranks = shown_ranks(page, groups);
-  const bool all = ranks.size() == page.context->ranks.size();
-  std::string out =
-      figure(all ? "Percent above or below the middle of all GPUs; ! stands out."
-                 : "The " + std::to_string(ranks.size()) + " worst of " + std::to_string(page.context->ranks.size()) +
-                       " GPUs, in percent above or below the middle of all; ! stands out.",
-             peers_heat(page, groups, ranks));
-  if (!all) {
-    std::string many;
-    for (const Column* group : groups) {
-      std::vector<double> values;
-      for (const Cell& cell : group->cells) values.push_back(-100 * cell.shortfall);
-      many += figure(name_of(*group), svg::distribution(name_of(*group) + " of all GPUs", std::move(values),
-                                                        -100 * limit_of(*group), "%"));
-    }
-    out +=
-        "<h3>All GPUs</h3><p class=\"soft\">How many are how far from the middle; heights by the logarithm, so that "
-        "one in 10,000 is seen. Orange values, left of the dashed line, are outliers.</p><div class=\"many\">" +
-        many + "</div>";
-  }
-  return section("peers", "GPUs against each other",
-                 "A GPU is judged by the middle of its values in a class, not by its worst one.", out);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Copies
-
-struct Shown {
-  PairMatrix matrix;
-  double centre = 0;  // of all hosts
-  double worst = 0;   // shortfall of its worst cell
-};
 
 double shortfall(double value, double centre, const std::string& metric) {
   if (centre == 0) return 0;
   return lower_is_better(metric) ? value / centre - 1 : 1 - value / centre;
 }
 
-std::vector<Shown> matrices(const Page& page) {
-  std::vector<Shown> all;
-  std::map<std::string, std::vector<double>> values;
-  for (const Results& file : page.judged.measured->files) {
-    if (file.context.world_size != page.context->world_size) continue;
+// The matrices whose worst value is furthest from the median of all hosts.
+json pairs_data(const Measured& measured, const Context& context) {
+  std::vector<PairMatrix> all;
+  std::map<Key, std::vector<double>> values;
+  for (const Results& file : measured.files) {
+    if (file.context.world_size != context.world_size) continue;
     for (PairMatrix& matrix : pair_matrices(file.context, file.rows)) {
       for (const auto& row : matrix.values) {
         for (const auto& value : row) {
           if (value) values[matrix.key].push_back(*value);
         }
       }
-      all.push_back({std::move(matrix), 0, 0});
+      all.push_back(std::move(matrix));
     }
   }
-  std::map<std::string, double> centres;
+  std::map<Key, double> centres;
   for (auto& [key, numbers] : values) centres[key] = median(std::move(numbers));
-  for (Shown& shown : all) {
-    shown.centre = centres[shown.matrix.key];
-    if (const auto worst = shown.matrix.worst()) {
-      shown.worst = shortfall(worst->value, shown.centre, shown.matrix.metric);
+  const auto worst = [&](const PairMatrix& m) {
+    const auto cell = m.worst();
+    return cell ? shortfall(cell->value, centres[m.key], m.metric) : 0;
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return worst(a) > worst(b); });
+  json shown = {{"count", all.size()}, {"matrices", json::array()}};
+  for (std::size_t i = 0; i < std::min(all.size(), max_matrices); ++i) {
+    const PairMatrix& m = all[i];
+    json rows = json::array();
+    for (const auto& row : m.values) {
+      rows.push_back(json::array());
+      for (const auto& value : row) rows.back().push_back(optional(value));
     }
+    shown["matrices"].push_back({{"key", m.key.text()},
+                                 {"metric", m.metric},
+                                 {"lower", lower_is_better(m.metric)},
+                                 {"host", m.host},
+                                 {"centre", centres[m.key]},
+                                 {"values", rows}});
   }
-  return all;
+  return shown;
 }
 
-std::string matrix_table(const Shown& shown) {
-  const PairMatrix& m = shown.matrix;
-  const auto worst = m.worst();
-  // What stands out among copies is known of the catalogue; a latency may differ more.
-  const double max_healthy_shortfall = lower_is_better(m.metric) ? 0.2 : 0.03;
-  std::vector<std::string> columns;
-  for (std::size_t dst = 0; dst < m.values.size(); ++dst) columns.push_back(std::to_string(dst));
-  std::string rows;
-  for (std::size_t src = 0; src < m.values.size(); ++src) {
-    rows += "<tr><th scope=\"row\">" + std::to_string(src) + "</th>";
-    for (std::size_t dst = 0; dst < m.values[src].size(); ++dst) {
-      const auto& value = m.values[src][dst];
-      if (!value) {
-        rows += "<td></td>";
-        continue;
-      }
-      const double off = shortfall(*value, shown.centre, m.metric) / max_healthy_shortfall;
-      const bool is_worst = worst && worst->src == static_cast<int>(src) && worst->dst == static_cast<int>(dst);
-      rows += heat_cell(fmt::format("{:.{}f}{}", *value, lower_is_better(m.metric) ? 2 : 1, off >= 1 ? " !" : ""),
-                        joined_words(tint(off), is_worst && off >= 1 ? "out" : ""));
-    }
-    rows += "</tr>\n";
+// Of each host by rail the best of its rounds with partners on other hosts: a pair is as fast as its slower end.
+json rails_data(const Measured& measured, const Context& context) {
+  std::map<std::string, std::vector<std::optional<double>>> hosts;
+  for (const RankFacts& rank : context.ranks) {
+    auto& rails = hosts[rank.host];
+    rails.resize(std::max(rails.size(), static_cast<std::size_t>(rank.local_rank) + 1));
   }
-  return figure(m.key.text() + " on " + m.host + ", " + unit_of(m.metric) +
-                    (worst ? "; worst " + std::to_string(worst->src) + " to " + std::to_string(worst->dst) : ""),
-                heat(heat_head("from\\to", columns), rows));
-}
-
-std::string copies(const Page& page) {
-  std::vector<Shown> all = matrices(page);
-  if (all.empty()) return "";
-  const std::size_t count = all.size();
-  std::stable_sort(all.begin(), all.end(), [](const Shown& a, const Shown& b) { return a.worst > b.worst; });
-  if (all.size() > max_matrices) all.resize(max_matrices);
-  std::string out = "<div class=\"many\">";
-  for (const Shown& shown : all) out += matrix_table(shown);
-  out += "</div>";
-  if (count > all.size())
-    out += "<p class=\"soft\">The worst " + std::to_string(all.size()) + " of " + std::to_string(count) + ".</p>";
-  return section("copies", "Copies between the GPUs of a host",
-                 "Source by row, destination by column. Tinted: below the middle of all such copies; ! by more than is "
-                 "healthy.",
-                 out);
-}
-
-// Every host by rail: the best of its rounds with partners on other hosts, since a pair is as fast as its slower end.
-std::string rails(const Page& page) {
-  constexpr double max_healthy_shortfall = 0.05;  // as thresholds/culprits/fabric.hpp takes it
-  std::vector<std::optional<double>> best(page.context->ranks.size());
-  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
+  bool is_measured = false;
+  for (const auto& [key, benchmark] : measured.benchmarks) {
     if (family_of(key) != "pairs" || key_number(key, "confirm") || key_part(key, "op") != "sendrecv") continue;
     const auto values = rank_values(benchmark, "busbw_gb_per_s");
-    for (std::size_t rank = 0; rank < std::min(values.size(), best.size()); ++rank) {
-      if (values[rank]) best[rank] = std::max(best[rank].value_or(0), *values[rank]);
+    for (std::size_t rank = 0; rank < std::min(values.size(), context.ranks.size()); ++rank) {
+      auto& best = hosts[context.ranks[rank].host][static_cast<std::size_t>(context.ranks[rank].local_rank)];
+      if (values[rank]) best = std::max(best.value_or(0), *values[rank]), is_measured = true;
     }
   }
-  struct Line {
-    std::vector<std::optional<double>> rails;
-    double worst = -1;
-  };
-  std::map<std::string, Line> hosts;
-  std::vector<std::vector<double>> of_rail;
-  for (const RankFacts& rank : page.context->ranks) {
-    const auto& value = best[static_cast<std::size_t>(rank.rank)];
-    const auto rail = static_cast<std::size_t>(rank.local_rank);
-    auto& line = hosts[rank.host].rails;
-    line.resize(std::max(line.size(), rail + 1));
-    of_rail.resize(std::max(of_rail.size(), rail + 1));
-    line[rail] = value;
-    if (value) of_rail[rail].push_back(*value);
+  json shown = json::array();
+  for (const auto& [host, rails] : hosts) {
+    shown.push_back({host});
+    for (const auto& value : rails) shown.back().push_back(optional(value));
   }
-  std::vector<std::string> columns;
-  std::vector<double> centres;
-  for (auto& values : of_rail) {
-    columns.push_back("rail " + std::to_string(columns.size()));
-    centres.push_back(values.empty() ? 0 : median(std::move(values)));
-  }
-  if (std::all_of(centres.begin(), centres.end(), [](double centre) { return centre == 0; })) return "";
-  std::vector<std::pair<std::string, Line>> lines(hosts.begin(), hosts.end());
-  for (auto& [host, line] : lines) {
-    for (std::size_t rail = 0; rail < line.rails.size(); ++rail) {
-      // Who never answered is as bad as can be.
-      const double off = line.rails[rail] ? shortfall(*line.rails[rail], centres[rail], "busbw_gb_per_s") : 1;
-      line.worst = std::max(line.worst, off);
-    }
-  }
-  const std::size_t count = lines.size();
-  if (count > max_gpus) {
-    std::stable_sort(lines.begin(), lines.end(),
-                     [](const auto& a, const auto& b) { return a.second.worst > b.second.worst; });
-    lines.resize(max_gpus);
-  }
-  std::string rows;
-  for (const auto& [host, line] : lines) {
-    rows += "<tr><th scope=\"row\">" + html_escaped(host) + "</th>";
-    for (std::size_t rail = 0; rail < line.rails.size(); ++rail) {
-      const auto& value = line.rails[rail];
-      const double off = value ? shortfall(*value, centres[rail], "busbw_gb_per_s") / max_healthy_shortfall : 1;
-      rows += heat_cell(value ? fmt::format("{:.1f}{}", *value, off >= 1 ? " !" : "") : "silent !",
-                        joined_words(tint(off), off >= 1 ? "out" : ""));
-    }
-    rows += "</tr>\n";
-  }
-  return section(
-      "rails", "Hosts by rail",
-      "GB/s each way with partners on other hosts, the best of the rounds; ! is more than 5 % below the middle "
-      "of the rail.",
-      heat(heat_head("host", columns), rows) + (count > lines.size()
-                                                    ? "<p class=\"soft\">The worst " + std::to_string(lines.size()) +
-                                                          " of " + std::to_string(count) + ".</p>"
-                                                    : ""));
+  return is_measured ? shown : json::array();
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Rates against floor and ceiling
+// Of each benchmark the rate, the floor of the profile, and the ceiling of the hardware.
+json rates_data(const Judged& judged) {
+  std::map<std::pair<std::string, std::string>, double> floors;
+  for (const Finding& f : judged.verdict.findings) {
+    if (f.judgement == Judgement::rule && f.limit && f.limit->kind == LimitKind::min && f.counts()) {
+      floors.emplace(std::pair(f.key, f.metric), f.limit->value);
+    }
+  }
+  const Profile* const profile = select_profile(judged.measured->files, judged.profiles).profile;
+  json rates = json::array();
+  for (const auto& [key, benchmark] : judged.measured->benchmarks) {
+    const bool is_shared = is_collective(family_of(key)) && run_value(benchmark, "busbw_gb_per_s");
+    const std::string metric = is_shared ? "busbw_gb_per_s" : headline_metric(benchmark);
+    const auto value = run_value(benchmark, metric);
+    if (metric.empty() || lower_is_better(metric) || family_of(key) == "pairs" || !value) continue;
+    const auto floor = floors.find({key, metric});
+    json rate = {{"key", key.text()}, {"metric", metric}, {"value", *value}};
+    if (floor != floors.end()) rate["floor"] = floor->second;
+    // A ceiling of PCIe is that of any link that a host may have: it says nothing about this one.
+    if (profile != nullptr && family_of(key) != "pcie") {
+      rate["ceiling"] = optional(ceiling(profile->peak, key, metric, scale_of(*benchmark.context)));
+    }
+    if (is_shared) rate["us"] = optional(run_value(benchmark, "latency_us"));
+    rates.push_back(std::move(rate));
+  }
+  return rates;
+}
 
-class Rates {
- public:
-  explicit Rates(const Page& page) : page_(page) {
-    for (const Finding& f : page.verdict.findings) {
-      if (f.judgement == Judgement::rule && f.limit && f.limit->kind == LimitKind::min && f.counts()) {
-        floors_.emplace(std::pair(f.key, f.metric), f.limit->value);
+// By family and rank the median of a sensor over the benchmarks; of the temperature the highest.
+json sensors_data(const Measured& measured, const Context& context) {
+  json columns = json::array();
+  for (const char* const sensor : {"sm_mhz", "temperature_c", "power_w"}) {
+    std::map<std::string, std::vector<std::vector<double>>> families;
+    for (const auto& [key, benchmark] : measured.benchmarks) {
+      if (family_of(key) == "preflight" || benchmark.context->world_size != context.world_size) continue;
+      const auto values = rank_values(benchmark, sensor);
+      for (std::size_t rank = 0; rank < std::min(values.size(), context.ranks.size()); ++rank) {
+        auto& by_rank = families[family_of(key)];
+        by_rank.resize(context.ranks.size());
+        if (values[rank]) by_rank[rank].push_back(*values[rank]);
       }
     }
-  }
-
-  std::optional<double> floor(const std::string& key, const std::string& metric) const {
-    const auto found = floors_.find({key, metric});
-    return found == floors_.end() ? std::nullopt : std::optional(found->second);
-  }
-  std::optional<double> roof(const Benchmark& benchmark, const std::string& metric) const {
-    if (page_.profile == nullptr) return std::nullopt;
-    const auto most = ceiling(page_.profile->peak, benchmark.key, metric, scale_of(*benchmark.context));
-    // That of a copy to the host is of any link that a host may have: far from PCIe, it says nothing.
-    return family_of(benchmark.key) == "pcie" ? std::nullopt : most;
-  }
-
- private:
-  const Page& page_;
-  std::map<std::pair<std::string, std::string>, double> floors_;
-};
-
-std::string over_size(const Page& page, const Rates& rates) {
-  const std::string metric = "busbw_gb_per_s";
-  std::map<std::string, std::map<double, const Benchmark*>> series;  // by the key without its size
-  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    const auto bytes = key_number(key, "bytes");
-    if (!is_collective(family_of(key)) || !bytes || *bytes <= 0) continue;
-    series[with_part(key, "bytes", "N")].emplace(static_cast<double>(*bytes), &benchmark);
-  }
-  std::string out;
-  for (const auto& [name, sizes] : series) {
-    svg::Line measured{"measured", "main", {}, true}, floor{"floor", "floor", {}, true}, roof{"ceiling", "roof", {}};
-    for (const auto& [bytes, benchmark] : sizes) {
-      const auto value = run_value(*benchmark, metric);
-      if (!value) continue;
-      const std::string size = svg::bytes_text(bytes);
-      measured.points.push_back({bytes, *value, size + ": " + quantity_text(*value, "GB/s")});
-      if (const auto limit = rates.floor(benchmark->key, metric)) {
-        floor.points.push_back({bytes, *limit, "floor " + number_text(*limit)});
+    for (auto& [family, by_rank] : families) {
+      json values = json::array();
+      bool is_known = false;
+      for (std::vector<double>& of_rank : by_rank) {
+        is_known = is_known || !of_rank.empty();
+        const bool is_highest = std::string_view(sensor) == "temperature_c";
+        values.push_back(of_rank.empty() ? json(nullptr)
+                         : is_highest    ? json(std::round(*std::max_element(of_rank.begin(), of_rank.end())))
+                                         : json(std::round(median(std::move(of_rank)))));
       }
-      if (const auto limit = rates.roof(*benchmark, metric)) roof.points.push_back({bytes, *limit, ""});
-    }
-    if (measured.points.size() < min_points) continue;
-    out += figure(name + " over its size; bus bandwidth in GB/s",
-                  "<div class=\"wide\" tabindex=\"0\">" +
-                      svg::over_bytes(name + ": bus bandwidth over size", "GB/s", {roof, measured, floor}) + "</div>");
-    std::string table;
-    for (const auto& [bytes, benchmark] : sizes) {
-      const auto value = run_value(*benchmark, metric), latency = run_value(*benchmark, "latency_us");
-      table += "<tr><th scope=\"row\">" + svg::bytes_text(bytes) + "</th>" +
-               cell(value ? number_text(*value) : "-", "GB/s") + cell(latency ? number_text(*latency) : "-", "us") +
-               "</tr>";
-    }
-    out +=
-        folded("the same as a table", "<table class=\"tight\">" + heads({"size", "bus bandwidth, GB/s", "time, us"}) +
-                                          "<tbody>" + table + "</tbody></table>");
-  }
-  return section("over-size", "Collectives over size",
-                 "Bus bandwidth counts what the busiest link carries. The dashed line joins the floors of the profile, "
-                 "the dotted one is what the hardware can do.",
-                 out);
-}
-
-std::string bar_row(const Benchmark& benchmark, const std::string& metric, const Rates& rates) {
-  const auto value = run_value(benchmark, metric);
-  if (!value) return "";
-  const auto floor = rates.floor(benchmark.key, metric), roof = rates.roof(benchmark, metric);
-  const double full = roof ? *roof : 1.15 * std::max(*value, floor.value_or(0));
-  if (full <= 0) return "";
-  const bool low = floor && *value < *floor;
-  const std::string unit = unit_of(metric);
-  const auto part = [&](double number) { return number / full; };
-  return "<tr>" + name_cell(benchmark.key, "") + "<td>" +
-         svg::bar(benchmark.key.text() + ": " + quantity_text(*value, unit) + (low ? ", below its floor" : ""),
-                  part(*value), floor ? std::optional(part(*floor)) : std::nullopt, low) +
-         "</td>" + cell(quantity_text(*value, unit) + (low ? " !" : ""), "slowest") +
-         cell(floor ? number_text(*floor) : "-", "floor") +
-         cell(roof ? number_text(*roof) + fmt::format(" ({:.0f} %)", 100 * *value / *roof) : "-", "ceiling") +
-         "</tr>\n";
-}
-
-std::string bars(const Page& page, const Rates& rates) {
-  std::map<std::string, std::string> rows;
-  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    const std::string family = family_of(key), metric = headline_metric(benchmark);
-    const bool of_pair = key_number(key, "src") || key_number(key, "rank") || key_number(key, "shift");
-    const bool small = family == "allreduce" || key_number(key, "bytes").value_or(1 << 30) < (1 << 27);
-    if (metric.empty() || lower_is_better(metric) || of_pair || small) continue;
-    rows[family] += bar_row(benchmark, metric, rates);
-  }
-  std::string out;
-  for (const auto& [family, body] : rows) {
-    if (body.empty()) continue;
-    out += "<h3>" + html_escaped(family) + "</h3><table class=\"tight stack\">" +
-           heads({"benchmark", "of the ceiling", "slowest", "floor", "ceiling"}) + "<tbody>" + body +
-           "</tbody></table>";
-  }
-  return section("rates", "Rates, floors and ceilings",
-                 "Bars show the slowest GPU as a part of what the hardware can do; the red mark is the floor that the "
-                 "profile asks for. ! is below it.",
-                 out);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Clock, heat and power
-
-struct Sensor {
-  const char* name;
-  const char* title;
-  const char* unit;
-  double healthy;    // a difference from the middle of more than this is marked
-  bool high_is_bad;  // else what is low
-};
-constexpr std::array<Sensor, 3> sensors{{{"sm_mhz", "Clock", "MHz", 0.12, false},
-                                         {"temperature_c", "Temperature", "C", 0.25, true},
-                                         {"power_w", "Power", "W", 0, false}}};
-
-// By rank the middle of what a family showed; of heat the most.
-std::vector<std::optional<double>> by_family(const Page& page, const std::string& family, const Sensor& sensor) {
-  std::vector<std::vector<double>> values(page.context->ranks.size());
-  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    if (family_of(key) != family || benchmark.context->world_size != page.context->world_size) continue;
-    const auto column = rank_values(benchmark, sensor.name);
-    for (std::size_t rank = 0; rank < std::min(column.size(), values.size()); ++rank) {
-      if (column[rank]) values[rank].push_back(*column[rank]);
+      if (is_known) columns.push_back({{"sensor", sensor}, {"family", family}, {"values", std::move(values)}});
     }
   }
-  std::vector<std::optional<double>> out(values.size());
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (values[rank].empty()) continue;
-    out[rank] = sensor.high_is_bad ? *std::max_element(values[rank].begin(), values[rank].end())
-                                   : median(std::move(values[rank]));
-  }
-  return out;
+  return columns;
 }
 
-std::string sensor_table(const Page& page, const Sensor& sensor, const std::set<std::string>& families,
-                         const std::vector<int>& ranks, std::string& many) {
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::optional<double>>> values;
-  std::vector<double> centres;
-  for (const std::string& family : families) {
-    auto column = by_family(page, family, sensor);
-    std::vector<double> known;
-    for (const auto& value : column) {
-      if (value) known.push_back(*value);
-    }
-    if (known.empty()) continue;
-    columns.push_back(family);
-    centres.push_back(median(known));
-    values.push_back(std::move(column));
-    if (ranks.size() == page.context->ranks.size() || (family != "gemm" && !is_training(family))) continue;
-    const std::string name = std::string(sensor.title) + " in " + family;
-    many += figure(name, svg::distribution(name, std::move(known), std::nullopt, sensor.unit));
-  }
-  if (columns.empty()) return "";
-  std::string rows;
-  for (const int rank : ranks) {
-    rows += "<tr><th scope=\"row\">" + html_escaped(rank_name(page.context->ranks[static_cast<std::size_t>(rank)])) +
-            "</th>";
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const auto& value = values[i][static_cast<std::size_t>(rank)];
-      if (!value) {
-        rows += "<td></td>";
-        continue;
-      }
-      const double off = centres[i] == 0 ? 0 : *value / centres[i] - 1;
-      std::string classes;
-      if (sensor.healthy > 0) {
-        classes = tint((sensor.high_is_bad ? off : -off) / sensor.healthy);
-      } else {
-        classes = std::abs(off) > 0.1 ? "n3" : std::abs(off) > 0.05 ? "n2" : std::abs(off) > 0.02 ? "n1" : "";
-      }
-      rows += heat_cell(fmt::format("{:.0f}", *value), classes);
-    }
-    rows += "</tr>\n";
-  }
-  return figure(std::string(sensor.title) + ", " + sensor.unit, heat(heat_head("rank", columns), rows));
-}
-
-std::string heat_and_power(const Page& page) {
-  std::set<std::string> families;
-  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    if (family_of(key) != "preflight") families.insert(family_of(key));
-  }
-  const auto ranks = shown_ranks(page, gpu_groups(page.peers));
-  std::string tables, many;
-  for (const Sensor& sensor : sensors) tables += sensor_table(page, sensor, families, ranks, many);
-  if (tables.empty()) return "";
-  return section(
-      "heat", "Clock, heat and power while it worked",
-      "By GPU and kind of benchmark: the middle of the clock and of the power, the highest temperature. Tinted: "
-      "lower clock or hotter than the middle of all GPUs; power that differs.",
-      "<div class=\"many\">" + tables + "</div>" +
-          (many.empty() ? "" : "<h3>All GPUs</h3><div class=\"many\">" + many + "</div>"));
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// A training step
-
-std::string step_parts(const Page& page) {
-  constexpr std::array<std::array<const char*, 3>, 4> parts{{{"forward_ms", "forward", "f1"},
-                                                             {"backward_ms", "backward", "f2"},
-                                                             {"exposed_comm_ms", "waiting for others", "f3"},
-                                                             {"optimizer_ms", "optimizer", "f4"}}};
-  constexpr std::size_t max_ranks_shown = 16;
-  std::string out;
-  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    std::map<std::string, std::vector<std::optional<double>>> values;
-    for (const auto& part : parts) values[part[0]] = rank_values(benchmark, part[0]);
+// The parts of each training step in ms, of the ranks that wait least for others: the others wait for these.
+json steps_data(const Measured& measured) {
+  json steps = json::array();
+  for (const auto& [key, benchmark] : measured.benchmarks) {
     const auto step = run_value(benchmark, "step_ms");
-    const std::size_t ranks = values["forward_ms"].size();
-    if (ranks == 0 || !step) continue;
-    const auto at = [&](const char* name, std::size_t rank) {
-      return rank < values[name].size() ? values[name][rank].value_or(0) : 0;
-    };
-    // The others wait for the rank that waits least.
-    std::vector<std::size_t> order(ranks);
+    std::vector<std::vector<std::optional<double>>> parts;
+    for (const char* const part : {"forward_ms", "backward_ms", "exposed_comm_ms", "optimizer_ms"}) {
+      parts.push_back(rank_values(benchmark, part));
+      parts.back().resize(std::max(parts.front().size(), parts.back().size()));
+    }
+    std::vector<std::size_t> order(parts.front().size());
     std::iota(order.begin(), order.end(), 0u);
-    if (ranks > max_ranks_shown) {
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return at("exposed_comm_ms", a) < at("exposed_comm_ms", b);
-      });
-      order.resize(max_ranks_shown);
+    if (order.empty() || !step) continue;
+    const std::size_t count = order.size();
+    if (count > max_steps) {
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return parts[2][a].value_or(0) < parts[2][b].value_or(0); });
+      order.resize(max_steps);
     }
-    std::string rows;
+    json ranks = json::array();
     for (const std::size_t rank : order) {
-      std::vector<svg::Piece> pieces;
-      double sum = 0;
-      for (const auto& part : parts) {
-        pieces.push_back({part[1], part[2], at(part[0], rank)});
-        sum += pieces.back().value;
-      }
-      pieces.push_back({"rest", "f5", std::max(0.0, *step - sum)});
-      const std::string name = rank_name(benchmark.context->ranks[rank]);
-      std::string words = name + ":";
-      for (const auto& piece : pieces) words += " " + piece.name + " " + fmt::format("{:.1f}", piece.value);
-      rows += "<tr><th scope=\"row\">" + html_escaped(name) + "</th><td>" +
-              svg::pieces(words + " ms", pieces, std::max(sum, *step)) + "</td></tr>";
+      ranks.push_back({rank_data(benchmark.context->ranks[rank])});
+      for (const auto& part : parts) ranks.back().push_back(part[rank].value_or(0));
     }
-    out += figure(key.text() + ", ms of a step of " + number_text(*step) + " ms" +
-                      (ranks > max_ranks_shown ? "; the 16 that the others wait for most" : ""),
-                  "<table class=\"tight\"><thead><tr><th scope=\"col\">rank</th><th scope=\"col\">forward, backward, "
-                  "waiting for others, optimizer, rest</th></tr></thead><tbody>" +
-                      rows + "</tbody></table>");
+    steps.push_back({{"key", key.text()}, {"step_ms", *step}, {"count", count}, {"ranks", std::move(ranks)}});
   }
-  return section("step", "A training step",
-                 "Where its time goes, by rank. The others wait for the rank that waits least.", out);
+  return steps;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Rounds of a soak
+// One fact: the hosts or ranks that have each value.
+using Spread = std::map<std::string, std::vector<std::string>>;
 
-double worst_hour(const SoakTrend& trend) {
-  double worst = 0;
-  for (const auto& hour : trend.hours) worst = std::max(worst, hour ? -*hour : 0);
-  return trend.low.empty() ? worst : worst + 1e9;  // what is surely worse stands above what may be noise
+std::map<std::string, Spread> spreads_of(const Measured& measured) {
+  std::map<std::string, Spread> facts;
+  for (const auto& [key, benchmark] : measured.benchmarks) {
+    if (family_of(key) != "preflight" || benchmark.rows.empty()) continue;
+    const Row& last = *benchmark.rows.back();
+    const auto add = [&, about = std::string(key_part(key, "of"))](const std::string& name, std::size_t rank,
+                                                                   const std::string& value) {
+      const RankFacts& r = benchmark.context->ranks[rank];
+      facts[about + " " + name][value].push_back(is_of_host(key) ? r.host
+                                                                 : "rank " + std::to_string(r.rank) + " on " + r.host);
+    };
+    for (const auto& [name, values] : last.text_by_rank) {
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (values[rank]) add(name, rank, *values[rank]);
+      }
+    }
+    for (const auto& [name, values] : last.by_rank) {
+      if (last.text_by_rank.contains(name)) continue;  // the text explains the number
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (values[rank]) add(name, rank, number_text(*values[rank]));
+      }
+    }
+  }
+  return facts;
 }
 
-std::string trends_heat(const Soak& soak, const SoakJudgement& judged) {
-  constexpr std::size_t max_columns = 24;
-  std::size_t hours = 1;
-  std::vector<const SoakTrend*> trends;
-  for (const SoakTrend& trend : judged.trends) {
-    hours = std::max(hours, trend.hours.size());
-    trends.push_back(&trend);
-  }
-  std::stable_sort(trends.begin(), trends.end(),
-                   [](const SoakTrend* a, const SoakTrend* b) { return worst_hour(*a) > worst_hour(*b); });
-  if (trends.size() > max_gpus) trends.resize(max_gpus);
-  const std::size_t each = (hours + max_columns - 1) / max_columns;
-  const bool minutes = soak.plan.duration_s < 7200;
-  std::vector<std::string> columns;
-  for (std::size_t h = 0; h < hours; h += each) {
-    const double begin = static_cast<double>(h) * soak.hour_s() / (minutes ? 60 : 3600);
-    columns.push_back(number_text(std::round(10 * begin) / 10));
-  }
-  std::map<std::string, std::string> names;
-  for (const Culprit& unit : judged.units) {
-    names.emplace(unit.uuid.value_or(unit.host + "/" + std::to_string(unit.local_rank.value_or(0))),
-                  unit.host + (unit.local_rank ? " GPU " + std::to_string(*unit.local_rank) : ""));
-  }
-  std::string rows;
-  for (const SoakTrend* trend : trends) {
-    const auto name = names.find(trend->unit);
-    rows += "<tr><th scope=\"row\">" +
-            html_escaped(joined_words(name == names.end() ? "all" : name->second, trend->name)) + "</th>";
-    for (std::size_t h = 0; h < hours; h += each) {
-      std::vector<double> levels;
-      bool low = false;
-      for (std::size_t i = h; i < std::min(h + each, trend->hours.size()); ++i) {
-        if (trend->hours[i]) levels.push_back(*trend->hours[i]);
-        low = low || std::find(trend->low.begin(), trend->low.end(), i) != trend->low.end();
-      }
-      if (levels.empty()) {
-        rows += "<td></td>";
-        continue;
-      }
-      const double part = median(levels), tenths = std::round(1000 * part) / 10;
-      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (low ? " !" : ""),
-                        joined_words(trend->limit > 0 ? tint(-part / trend->limit) : "", low ? "out" : ""));
+// Of each fact the values that most have, each with its number of hosts or ranks and the names of some.
+json facts_data(const Measured& measured) {
+  json facts = json::array();
+  for (const auto& [fact, spread] : spreads_of(measured)) {
+    std::vector<std::pair<std::string, std::vector<std::string>>> values(spread.begin(), spread.end());
+    std::stable_sort(values.begin(), values.end(),
+                     [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    json shown = json::array();
+    std::size_t count = 0;
+    for (const auto& [value, places] : values) {
+      count += places.size();
+      if (shown.size() == max_values) continue;
+      shown.push_back({value, places.size()});
+      for (std::size_t i = 0; i < std::min(places.size(), max_values); ++i) shown.back().push_back(places[i]);
     }
-    rows += "</tr>\n";
+    facts.push_back({{"fact", fact}, {"values", shown}, {"different", values.size()}, {"count", count}});
   }
-  const std::string left = judged.trends.size() > trends.size()
-                               ? "The " + std::to_string(trends.size()) + " worst of " +
-                                     std::to_string(judged.trends.size()) + ", by " + (minutes ? "minute." : "hour.")
-                               : std::string(minutes ? "By minute." : "By hour.");
-  return rows.empty() ? "" : figure(left, heat(heat_head(minutes ? "minute" : "hour", columns), rows));
+  return facts;
+}
+
+json versions_data(const Measured& measured, const Context& c) {
+  json rows = json::array();
+  rows.push_back({"Shakedown", c.suite.version + ", " + (c.suite.git.empty() ? "unknown commit" : c.suite.git) +
+                                   (c.suite.dirty ? " with changes" : "") + ", " + c.suite.build_type});
+  for (const auto& [name, version] : c.versions) rows.push_back({name, version.value_or("unknown")});
+  for (const auto& [name, value] : c.environment) rows.push_back({name, value});
+  for (const Results& file : measured.files)
+    rows.push_back({file.file.filename().string(), joined(file.context.argv, " ")});
+  return rows;
 }
 
 }  // namespace
 
-std::string rounds_section(const Page& page) {
-  if (page.judged.soak == nullptr) return "";
-  const Soak& soak = *page.judged.soak;
-  std::string rows;
-  std::size_t bad = 0;
-  for (const SoakRound& round : soak.rounds) {
-    if (round.state == State::pass || ++bad > max_gpus) continue;
-    const std::string what =
-        round.findings.empty() ? "" : joined_words(round.findings.front().key, round.findings.front().detail);
-    rows += "<tr>" + cell(std::to_string(round.number), "round") + cell(soak.when(round), "when") +
-            cell(std::string(name(round.state)), "state") + cell(one_line(what), "first finding") + "</tr>";
+json figures_data(const Judged& judged) {
+  const Measured& measured = *judged.measured;
+  if (measured.files.empty()) return nullptr;
+  const Context& context = largest_launch(measured);
+  json ranks = json::array(), places = json::array();
+  for (const RankFacts& rank : context.ranks) {
+    places.push_back({rank.host, rank.local_rank});
+    if (ranks.size() < max_ranks) ranks.push_back(rank_data(rank));
   }
-  if (!rows.empty()) {
-    rows = "<table class=\"stack\">" + heads({"round", "when", "state", "first finding"}) + "<tbody>" + rows +
-           "</tbody></table>";
-  }
-  return section("rounds", "Rounds over time",
-                 plural(soak.rounds.size(), "round") + ", " + std::to_string(bad) +
-                     " of them no pass. Percent against each GPU's own first hour; ! is surely worse.",
-                 trends_heat(soak, *page.judged.soak_judgement) + rows);
-}
-
-std::string figures(const Page& page) {
-  if (page.context == nullptr) return "";
-  const Rates rates(page);
-  return against_peers(page) + copies(page) + rails(page) + over_size(page, rates) + bars(page, rates) +
-         step_parts(page) + heat_and_power(page);
+  return {{"tier", context.tier},
+          {"places", places},
+          {"ranks", ranks},
+          {"peers", peers_data(compare_peers(measured.benchmarks, {}), context.ranks.size())},
+          {"pairs", pairs_data(measured, context)},
+          {"rails", rails_data(measured, context)},
+          {"rates", rates_data(judged)},
+          {"sensors", sensors_data(measured, context)},
+          {"steps", steps_data(measured)},
+          {"facts", facts_data(measured)},
+          {"versions", versions_data(measured, context)}};
 }
 
 }  // namespace shakedown

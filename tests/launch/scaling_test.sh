@@ -52,7 +52,7 @@ expect "  and in a table" prints '^lora_step.* 3 +3 '
 # A single requested family is also judged separately.
 run "$code" "$build/bin/shakedown" report --results="$scratch/results" --families=lora_step --html="$scratch/page.html"
 expect "judged again it is the same" prints '^lora_step.* 2 +2 '
-expect "  and on the page" grep -q '<section id="scaling">' page.html
+expect "  and on the page" grep -q '"scaling":\[' page.html
 
 # lose HOST LAUNCH NODES: kills HOST during that launch. The launch must end without results, and no launch may wait for HOST.
 lose() {

@@ -1,14 +1,92 @@
 #!/usr/bin/env bash
-# Opens the page in a real browser: no errors, no requests, the filter works, and axe-core finds no accessibility problem.
-# Skipped without Chromium; axe is left out if npm does not provide it.
+# Opens pages in a real browser: what they show, no errors, no requests, the filter works, they print on two sheets, and axe-core
+# finds no accessibility problem. Skipped without Chromium; axe is left out if npm does not provide it.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 for browser in chromium chromium-browser google-chrome ''; do command -v "$browser" >/dev/null && break; done
 [[ -n $browser ]] || { echo "SKIP: no chromium and no google-chrome here" && exit 77; }
 cd "$scratch" || exit 1
 
+# opened PAGE FLAGS...: writes the page as the browser made it into dom, without the data and the script at its end.
+opened() {
+  local page=$1
+  shift
+  timeout -k 5 120 "$browser" --headless --no-sandbox --disable-gpu --enable-logging=stderr --user-data-dir="$scratch/profile" \
+    "$@" --dump-dom "file://$PWD/$page" 2>log </dev/null | sed 's/<script type="application.*//' >dom
+}
+shows() { expect "$1" grep -qE -- "$2" dom; }
+hides() { expect "$1" eval '! grep -qE -- "$2" dom'; }
+
+# --- What the pages of html_test.cpp show ------------------------------------------------------------------------------------
+mkdir pages
+SHAKEDOWN_PAGES=$PWD/pages "$build/tests/report_tests" --gtest_filter='Page.*:RegressionPage.*' >/dev/null || fail "the pages are not made"
+opened pages/failing.html
+shows "the first screen says what to take out" '<h1>Take out 1 of 2 nodes: node0</h1>'
+shows "  and which GPU" 'Take node0 out of service \(ISOLATE\): .*node0 GPU 2 \(rank 2, '
+shows "  and how to look at it" '<pre><code>ssh node0 nvidia-smi'
+shows "  and what the repair desk needs" '<pre><code>ssh node0 nvidia-bug-report.sh'
+shows "  and when it was" '2026-11-21 05:00 UTC'
+shows "  and what was not measured" 'not measured: preflight \(the machine before anything is measured\), jitter'
+shows "a measurement has a name, and its key in small" 'HBM copy by kernel, 4 GiB<small>hbm/op:copy/engine:sm/bytes:4294967296 hbm_gb_per_s'
+shows "an outlier has a sign and not a colour alone" '2 node0 GPU 2</th>.*class="w4 out">-18.6 !</td>'
+shows "a finding has its source" 'source: a &lt;b&gt;paper&lt;/b&gt;'
+shows "sections have links" '<nav aria-label="Sections">.*<a href="#findings">All findings</a>'
+shows "commands have a button that copies them" '<button type="button" class="copy">Copy</button>'
+opened pages/stored.html
+shows "a PASS says yes" '<h1>Yes, use it</h1>'
+shows "  and how far the figures are from their floors" '([0-9]+) of \1 good, [0-9]+ % over its floors'
+shows "  and what is not proven" 'one host only: nothing is said of the network between hosts'
+shows "  and what was waived" 'waived: preflight/of:folder \([0-9]+ findings\): no folder was named'
+shows "  and copies by pair" 'GPU to GPU read by kernel, each pair, 1 GiB on vm, GB/s'
+shows "  and collectives by size" 'AllReduce f32 over its size; bus bandwidth'
+shows "  and bars with floor and ceiling" 'class="bar" role="img".*<b style="left: .*>[0-9.]+ \([0-9]+ %\)</td>'
+shows "  and steps by part" 'aria-label="0 vm GPU 0: forward [0-9.]+ backward [0-9.]+ waiting for others'
+shows "  and temperatures" 'Temperature, C'
+shows "  and facts" '580.159.04'
+hides "  and nothing to be repaired" nvidia-bug-report
+hides "  and nothing a little less than nothing" '>-0.0<'
+for state in 1 2 3 4 5 6; do
+  opened "pages/state-$state.html"
+  shows "state $state has an answer" '<h1>[A-Z]'
+  hides "  that is not yes" 'Yes, use it'
+done
+opened pages/hostile.html
+shows "a host's name is text" '&lt;/script&gt;&lt;img src=x onerror='
+hides "  and no element" '<img'
+opened pages/rails.html
+shows "a slow partner is not the host's fault" 'node0</th><td>46.0</td><td>46.0</td>'
+shows "  and a slow rail has a sign" 'node1</th><td class="w4 out">30.0 !</td><td>46.0</td>'
+opened pages/facts.html
+shows "a host that differs is named" '580.159 on 3; 570.86 on rank 2 on node2'
+opened pages/fleet.html
+shows "what is usual" 'What is usual, against its reference: p2p -1.2 %'
+shows "  and the rack that differs" 'Rack &lt;r7&gt; \(64 GPUs\): 2.3 % slower in gemm, 8 C hotter than the others; a warning'
+shows "  and how it differs" '-7.0 %</td>.*outlier: 2.3 % slower, 8 C hotter than the others</td>'
+shows "  and all parts on request" '2 parts of the fleet, by class.*driver 580.159'
+opened pages/many.html
+shows "of thousands the worst" 'The 50 worst of 2000 GPUs.*>1234 node154 GPU 2</th>'
+shows "  and the distribution of all" 'aria-label="HBM of all GPUs"'
+opened pages/soak.html
+shows "a soak has its rounds" '80 rounds, 1 of them no pass.*below &lt;its&gt; floor'
+shows "  and each GPU over time" 'node0 GPU 2 gemm[^<]*</th><td>0.0</td>.*<td class="w4 out">-23.[01] !</td>'
+hides "  and its family is not missing" 'gemm \(matrix products\)'
+opened pages/verdict.html
+shows "a stored verdict says that it has no figures" 'made of a stored verdict, which has no figures'
+shows "  and names the GPU" 'node0 GPU 2 \(rank 2, '
+opened pages/regression.html
+shows "a comparison begins with what is worse" 'WORSE THAN THE BASELINE</p>.*id="worse".*gemm/.*launch by launch.*id="same"'
+
+# --- As a reader uses it -----------------------------------------------------------------------------------------------------
 "$build/tests/rehearsal/rehearsal_rates" --gpus=8 --faults=hbm:0.1 --write=run
 run 1 "$build/report/shakedown" report --results=run --html=page.html
+opened page.html
+expect "the console has no message" eval '! grep -q CONSOLE log'
+"$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile" --print-to-pdf=page.pdf "file://$PWD/page.html" 2>log </dev/null
+sheets=$(grep -ac '/Type */Page$' page.pdf)
+expect "it prints on two sheets, not $sheets" test "$sheets" -eq 2
+"$build/tests/rehearsal/rehearsal_rates" --gpus=1000 --faults=hbm:0.1 --write=fleet
+run 1 "$build/report/shakedown" report --results=fleet --html=fleet.html
+expect "the page of 1,000 GPUs is small" test "$(stat -c %s fleet.html)" -lt 500000
 
 # Acts like a reader, and writes the results into the page, where --dump-dom prints them.
 cat >watch.js <<'JS'
@@ -34,6 +112,14 @@ addEventListener('load', function () {
   say('nothing-is-found', shown().length === 0 && /^0 of /.test(document.getElementById('shown').textContent));
   type('');
   say('all-again', shown().length === rows.length);
+  document.querySelector('a[data-find="gemm/"]').click();
+  say('family-link-filters', shown().length > 0 && shown().every(function (r) { return /gemm\//.test(r.textContent); }));
+  type('');
+  say('links-lead-somewhere', [].slice.call(document.querySelectorAll('a')).every(function (a) {
+    return document.getElementById(a.getAttribute('href').slice(1)); }));
+  document.execCommand = function () { said.push('copies=yes'); };
+  navigator.clipboard.writeText = function () { throw new Error('refused'); };
+  document.querySelector('.copy').click();
   say('no-request', performance.getEntriesByType('resource').length === 0);
   say('no-error', errors.length === 0);
   say('fits', document.documentElement.scrollWidth <= innerWidth);
@@ -42,10 +128,10 @@ addEventListener('load', function () {
 JS
 awk '/<title>/ { print "<script>"; while ((getline line < "watch.js") > 0) print line; print "</script>" } { print }' \
   page.html >watched.html
-for width in 1280 400; do
+for width in 1280 500; do
   timeout -k 5 120 "$browser" --headless --no-sandbox --disable-gpu --window-size="$width,800" \
     --user-data-dir="$scratch/profile" --dump-dom "file://$scratch/watched.html" >dom 2>err </dev/null
-  for what in filter-is-shown bad-ones-are-open words-filter good-ones-are-found only-bad nothing-is-found all-again \
+  for what in filter-is-shown bad-ones-are-open words-filter good-ones-are-found only-bad nothing-is-found all-again family-link-filters links-lead-somewhere copies \
     no-request no-error fits; do
     expect "at $width pixels: $what" grep -q "$what=yes" dom
   done

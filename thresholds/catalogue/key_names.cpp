@@ -41,6 +41,7 @@ constexpr std::array words_of_parts{
     Word{"timing", "single", "one by one"},
     Word{"data", "zeros", "zeros"},
     Word{"ranks", "even", "even ranks"},
+    Word{"shift", "*", "each pair"},
     Word{"of", "", "#"},
     Word{"dtype", "", "#"},
     Word{"op", "", "#"},
