@@ -37,7 +37,7 @@ void find_gpus(HostAnswer& answer, const Environment& environment) {
   const auto made_up = environment("SHAKEDOWN_SYSFS");
   const std::filesystem::path root = environment("SHAKEDOWN_ROOT").value_or("/");
   const std::filesystem::path sysfs = made_up ? std::filesystem::path(*made_up) : root / "sys";
-  answer.gpus = nvidia_gpus(sysfs).value_or(std::vector<std::string>{});
+  answer.gpus = read_pci_bus(sysfs).value_or(PciBus{}).gpus;
   if (made_up) return;
   const auto driver = gpus_of_driver(environment);
   if (!driver.text) answer.driver_hangs = driver.why_not;

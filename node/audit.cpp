@@ -19,8 +19,8 @@ namespace {
 using Path = std::filesystem::path;
 using Found = std::optional<std::string>;
 
-/// Reads one setting below a root folder: the value that costs something; nullopt if it does not, or cannot be read.
-using Read = std::function<Found(const Path& root)>;
+/// Reads one setting of a host: the value that costs something; nullopt if it does not, or cannot be read.
+using Read = std::function<Found(const AuditedHost&)>;
 
 struct Audit {
   std::string_view name;
@@ -28,14 +28,18 @@ struct Audit {
   std::string_view cost, command, source;
 };
 
-bool has_gpus(const Path& root) { return !nvidia_gpus(root / "sys").value_or(std::vector<std::string>{}).empty(); }
+/// Returns the text of a fact that was read before.
+Found fact_of(const AuditedHost& host, const char* name) {
+  const auto found = host.facts.find(name);
+  return found == host.facts.end() ? std::nullopt : found->second.text;
+}
 
 /// A kernel parameter that costs something if it is 1, such as "kernel.numa_balancing".
 Read parameter_is_on(const std::string& name) {
   std::string file = name;
   std::replace(file.begin(), file.end(), '.', '/');
-  return [name, file](const Path& root) {
-    return line_of(root / "proc/sys" / file) == "1" ? Found(name + " is 1") : std::nullopt;
+  return [name, file](const AuditedHost& host) {
+    return line_of(host.root / "proc/sys" / file) == "1" ? Found(name + " is 1") : std::nullopt;
   };
 }
 
@@ -70,73 +74,67 @@ bool redirects_peers(const std::string& config) {
   return false;
 }
 
-Found acs(const Path& root) {
-  if (!has_gpus(root)) return std::nullopt;
-  const auto devices = root / "sys/bus/pci/devices";
+Found acs(const AuditedHost& host) {
+  if (host.bus.gpus.empty()) return std::nullopt;
   std::vector<std::string> bridges;
-  for (const auto& address : names_in(devices).value_or(std::vector<std::string>{})) {
-    const bool is_bridge = line_of(devices / address / "class").value_or("").starts_with("0x0604");
-    if (is_bridge && redirects_peers(config_space(devices / address))) bridges.push_back(address);
+  for (const auto& address : host.bus.bridges) {
+    if (redirects_peers(config_space(host.root / "sys/bus/pci/devices" / address))) bridges.push_back(address);
   }
   if (bridges.empty()) return std::nullopt;
   return plural(bridges.size(), "PCIe bridge") + " with ACS redirection, first " + bridges.front();
 }
 
-Found iommu(const Path& root) {
-  const auto units = names_in(root / "sys/class/iommu").value_or(std::vector<std::string>{});
-  const auto command = line_of(root / "proc/cmdline").value_or("");
+Found iommu(const AuditedHost& host) {
+  const auto units = names_in(host.root / "sys/class/iommu").value_or(std::vector<std::string>{});
+  const auto command = line_of(host.root / "proc/cmdline").value_or("");
   const bool passes =
       command.find("iommu=pt") != std::string::npos || command.find("iommu.passthrough=1") != std::string::npos;
   if (units.empty() || passes || command.empty()) return std::nullopt;
   return "an IOMMU is on without iommu=pt";
 }
 
-Found gdrcopy(const Path& root) {
-  if (!has_gpus(root) || is_visible(root / "sys/module/gdrdrv")) return std::nullopt;
+Found gdrcopy(const AuditedHost& host) {
+  if (host.bus.gpus.empty() || is_visible(host.root / "sys/module/gdrdrv")) return std::nullopt;
   return "the module gdrdrv is not loaded";
 }
 
-Found nouveau(const Path& root) {
-  return is_visible(root / "sys/module/nouveau") ? Found("the module nouveau is loaded") : std::nullopt;
+Found nouveau(const AuditedHost& host) {
+  return is_visible(host.root / "sys/module/nouveau") ? Found("the module nouveau is loaded") : std::nullopt;
 }
 
-Found slow_governor(const Path& root) {
-  const auto found = line_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+Found slow_governor(const AuditedHost& host) {
+  const auto found = fact_of(host, "governor");
   return found && *found != "performance" ? Found("the governor is " + *found) : std::nullopt;
 }
 
-Found uverbs(const Path& root) {
-  const auto devices = names_in(root / "sys/class/infiniband").value_or(std::vector<std::string>{});
-  const auto nodes = names_in(root / "dev/infiniband").value_or(std::vector<std::string>{});
+Found uverbs(const AuditedHost& host) {
+  const auto devices = names_in(host.root / "sys/class/infiniband").value_or(std::vector<std::string>{});
+  const auto nodes = names_in(host.root / "dev/infiniband").value_or(std::vector<std::string>{});
   const bool can_open =
       std::any_of(nodes.begin(), nodes.end(), [](const std::string& name) { return name.starts_with("uverbs"); });
-  if (devices.empty() || can_open || !is_visible(root / "dev")) return std::nullopt;
+  if (devices.empty() || can_open || !is_visible(host.root / "dev")) return std::nullopt;
   return "there are NICs and no /dev/infiniband/uverbs*";
 }
 
-Found hung_driver(const Path& root) {
-  const auto version = line_of(root / "sys/module/nvidia/version");
-  return version == "570.133.20" ? Found("driver 570.133.20") : std::nullopt;
+Found hung_driver(const AuditedHost& host) {
+  return fact_of(host, "driver") == "570.133.20" ? Found("driver 570.133.20") : std::nullopt;
 }
 
-Found aspm(const Path& root) {
-  const auto file = root / "sys/module/pcie_aspm/parameters/policy";
+Found aspm(const AuditedHost& host) {
+  const auto file = host.root / "sys/module/pcie_aspm/parameters/policy";
   auto found = if_chosen(file, "powersave", "the ASPM policy");
   return found ? found : if_chosen(file, "powersupersave", "the ASPM policy");
 }
 
-Found huge_pages(const Path& root) {
-  return if_chosen(root / "sys/kernel/mm/transparent_hugepage/enabled", "never", "transparent_hugepage");
+Found huge_pages(const AuditedHost& host) {
+  return fact_of(host, "transparent_hugepages") == "never" ? Found("transparent_hugepage is never") : std::nullopt;
 }
 
-Found open_files(const Path& root) {
-  for (const auto& line : lines_of(root / "proc/self/limits").value_or(std::vector<std::string>{})) {
-    if (!line.starts_with("Max open files")) continue;
-    const double limit = std::atof(line.substr(14).c_str());
-    constexpr double enough = 4096;  // NCCL: some sockets for each peer and channel
-    if (limit > 0 && limit < enough) return "the limit of open files is " + std::to_string(static_cast<long>(limit));
-  }
-  return std::nullopt;
+Found open_files(const AuditedHost& host) {
+  const double limit = std::atof(fact_of(host, "open_files").value_or("").c_str());  // "unlimited" is 0
+  constexpr double enough = 4096;  // NCCL: some sockets for each peer and channel
+  if (limit <= 0 || limit >= enough) return std::nullopt;
+  return "the limit of open files is " + std::to_string(static_cast<long>(limit));
 }
 
 constexpr std::string_view nccl_variables = "NVIDIA, NCCL user guide, environment variables";
@@ -204,15 +202,16 @@ const std::array<Audit, 14>& audits() {
 
 }  // namespace
 
-std::vector<CostlySetting> audit_settings(const Path& root, const Environment& environment) {
+std::vector<CostlySetting> audit_settings(const AuditedHost& host, const Environment& environment) {
   std::vector<CostlySetting> found;
   for (const Audit& audit : audits()) {
-    if (auto value = audit.read(root)) {
+    if (auto value = audit.read(host)) {
       found.push_back({audit.name, std::move(*value), audit.cost, audit.command, audit.source});
     }
   }
+  const auto settings = nccl_environment(environment, host.root);
   for (const CostlyVariable& variable : costly_variables) {
-    const auto value = nccl_setting(environment, variable.name, root);
+    const auto value = settings(variable.name);
     if (!value || (!variable.value.empty() && *value != variable.value)) continue;
     found.push_back({variable.name, std::string(variable.name) + "=" + one_line(*value), variable.cost,
                      "unset the variable, or remove it from /etc/nccl.conf", nccl_variables});

@@ -19,9 +19,16 @@ struct CostlySetting {
   std::string_view source;
 };
 
+/// A host, and what was read of it before the audit.
+struct AuditedHost {
+  std::filesystem::path root;
+  PciBus bus;
+  Facts facts;  // of the host (node/host_facts.hpp), and its driver
+};
+
 /// Returns the settings that cost something on this host, in the order of the table in audit.cpp. A setting that cannot
 /// be read is left out.
-std::vector<CostlySetting> audit_settings(const std::filesystem::path& root, const Environment&);
+std::vector<CostlySetting> audit_settings(const AuditedHost&, const Environment&);
 
 /// Returns the members as facts, for display or for programs.
 Facts setting_facts(const CostlySetting&);

@@ -23,12 +23,13 @@ void add(Facts& facts, const Facts& more) { facts.insert(more.begin(), more.end(
 
 /// Counts the GPUs on the bus and in NVML, and finds those that NVML does not know. A scheduler may hide the GPUs that
 /// it did not assign to the job.
-void count_gpus(const Path& root, const Nvml& nvml, const Environment& environment, HostInventory& inventory) {
+void count_gpus(const std::optional<PciBus>& bus, const Nvml& nvml, const Environment& environment,
+                HostInventory& inventory) {
   auto& facts = inventory.host;
-  const auto on_bus = nvidia_gpus(root / "sys");
-  facts["gpus_pci"] = number_fact(on_bus ? std::optional(static_cast<double>(on_bus->size())) : std::nullopt);
-  const auto switches = nvswitches(root / "sys");
-  facts["nvswitches"] = number_fact(switches ? std::optional<double>(*switches) : std::nullopt);
+  const auto size_of = [](const auto& list) { return number_fact(static_cast<double>(list.size())); };
+  const auto* const on_bus = bus ? &bus->gpus : nullptr;
+  facts["gpus_pci"] = bus ? size_of(bus->gpus) : Fact{};
+  facts["nvswitches"] = bus ? size_of(bus->nvswitches) : Fact{};
   const bool none = on_bus && on_bus->empty();
   const auto count = nvml.device_count();
   facts["gpus_nvml"] = none    ? number_fact(0)
@@ -104,20 +105,20 @@ HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& e
        {cpu_facts(root), memory_facts(root), limit_facts(root), disk_facts(root, folder), system_facts(root)}) {
     add(host, part);
   }
-  count_gpus(root, nvml, environment, inventory);
+  const auto listed = read_pci_bus(root / "sys");
+  const PciBus bus = listed.value_or(PciBus{});
+  count_gpus(listed, nvml, environment, inventory);
   host["driver"] = text_fact(driver(root, nvml));
   host["fabric_manager"] = fabric_manager(root);
 
-  const auto ports = read_ports(root);
+  const auto ports = read_ports(root, bus.gpus);
   add(host, network_facts(ports));
+  add(host, rail_facts(root, bus.gpus, ports));
   host["gpudirect_rdma"] = gpudirect_rdma(root);
 
-  const auto settings = audit_settings(root, environment);
+  const auto settings = audit_settings({root, bus, host}, environment);
   host["costly_settings"] = audit_fact(settings);
   for (const auto& setting : settings) inventory.settings.push_back(setting_facts(setting));
-
-  const auto gpus = nvidia_gpus(root / "sys");
-  add(host, rail_facts(root, gpus ? *gpus : std::vector<std::string>{}, ports));
 
   std::vector<Topology::Device> devices;
   for (auto& gpu : inventory.gpus) {

@@ -158,25 +158,6 @@ std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& f
   return found;
 }
 
-/// Returns the PCI addresses of NVIDIA's functions whose class has one of these prefixes; nullopt if unknown.
-std::optional<std::vector<std::string>> nvidia_functions(const std::filesystem::path& sysfs,
-                                                         std::initializer_list<std::string_view> classes) {
-  const TimedCall call("list", sysfs / "bus/pci/devices");
-  std::error_code error;
-  if (std::filesystem::directory_iterator(sysfs / "bus", error); error) return std::nullopt;
-  std::vector<std::string> found;
-  const auto devices = sysfs / "bus/pci/devices";
-  if (!std::filesystem::exists(devices, error)) return error ? std::nullopt : std::optional(found);
-  const std::filesystem::directory_iterator entries(devices, error);
-  if (error) return std::nullopt;
-  for (const auto& entry : entries) {
-    if (first_line(entry.path() / "vendor") != "0x10de") continue;
-    const auto kind = first_line(entry.path() / "class").substr(0, 6);
-    if (std::find(classes.begin(), classes.end(), kind) != classes.end()) found.push_back(entry.path().filename());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 }  // namespace
 
@@ -187,13 +168,24 @@ Environment process_environment() {
   };
 }
 
-std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs) {
-  return nvidia_functions(sysfs, {"0x0300", "0x0302"});
-}
-
-std::optional<int> nvswitches(const std::filesystem::path& sysfs) {
-  const auto found = nvidia_functions(sysfs, {"0x0680"});
-  return found ? std::optional(static_cast<int>(found->size())) : std::nullopt;
+std::optional<PciBus> read_pci_bus(const std::filesystem::path& sysfs) {
+  const TimedCall call("list", sysfs / "bus/pci/devices");
+  std::error_code error;
+  if (std::filesystem::directory_iterator(sysfs / "bus", error); error) return std::nullopt;
+  PciBus bus;
+  const auto devices = sysfs / "bus/pci/devices";
+  if (!std::filesystem::exists(devices, error)) return error ? std::nullopt : std::optional(bus);
+  const std::filesystem::directory_iterator entries(devices, error);
+  if (error) return std::nullopt;
+  for (const auto& entry : entries) {
+    const auto kind = first_line(entry.path() / "class").substr(0, 6);
+    const bool is_nvidia = first_line(entry.path() / "vendor") == "0x10de";
+    if (kind == "0x0604") bus.bridges.push_back(entry.path().filename());
+    if (is_nvidia && (kind == "0x0300" || kind == "0x0302")) bus.gpus.push_back(entry.path().filename());
+    if (is_nvidia && kind == "0x0680") bus.nvswitches.push_back(entry.path().filename());
+  }
+  for (auto* const functions : {&bus.gpus, &bus.nvswitches, &bus.bridges}) std::ranges::sort(*functions);
+  return bus;
 }
 
 std::optional<std::string> nvidia_driver(const std::filesystem::path& root) {
@@ -247,15 +239,16 @@ std::map<std::string, std::string> tuning(const Environment& environment, const 
   return found;
 }
 
-std::optional<std::string> nccl_setting(const Environment& environment, const std::string& name,
-                                        const std::filesystem::path& root) {
-  if (const auto value = environment(name)) return value;
+Environment nccl_environment(const Environment& environment, const std::filesystem::path& root) {
+  std::map<std::string, std::string> of_files;
   for (const auto& file : nccl_files(environment, root)) {
-    for (const auto& [variable, value] : nccl_lines(file)) {
-      if (variable == name) return value;
-    }
+    for (const auto& [name, value] : nccl_lines(file)) of_files.emplace(name, value);  // the first one counts
   }
-  return std::nullopt;
+  return [environment, of_files](const std::string& name) {
+    const auto found = of_files.find(name);
+    const auto value = environment(name);
+    return value || found == of_files.end() ? value : std::optional(found->second);
+  };
 }
 
 }  // namespace shakedown

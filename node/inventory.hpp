@@ -21,9 +21,15 @@ struct GpuMask {
   std::vector<std::string> devices;  // the devices in the mask
 };
 
-/// Returns the PCI addresses ("0000:1b:00.0") of the NVIDIA GPUs under `sysfs`: vendor 10de, class 0x0300 (display) or
-/// 0x0302 (3D). Empty on a machine without a PCI bus; nullopt if `sysfs` cannot be read.
-std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs = "/sys");
+/// PCI addresses ("0000:1b:00.0") by kind, each list sorted.
+struct PciBus {
+  std::vector<std::string> gpus;        // vendor 10de, class 0x0300 (display) or 0x0302 (3D)
+  std::vector<std::string> nvswitches;  // vendor 10de, class 0x0680 (bridge)
+  std::vector<std::string> bridges;     // of any vendor, class 0x0604: ports of PCIe switches and root ports
+};
+
+/// Lists the PCI bus under `sysfs`. Empty on a machine without one; nullopt if `sysfs` cannot be read.
+std::optional<PciBus> read_pci_bus(const std::filesystem::path& sysfs = "/sys");
 
 /// Returns evidence of NVIDIA's kernel driver, with or without GPUs: "/sys/module/nvidia", "/dev/nvidia0". Returns
 /// nullopt if there is neither a module nor a device node. Read below `root`.
@@ -40,12 +46,8 @@ std::optional<GpuMask> gpu_mask(const Environment&);
 /// Lines of NCCL's configuration files have names such as "/etc/nccl.conf: NCCL_X"; the system's file is below `root`.
 std::map<std::string, std::string> tuning(const Environment&, const std::filesystem::path& root = "/");
 
-/// Returns a variable as NCCL sees it: from the environment, else from the user's configuration file, else from the
-/// system's.
-std::optional<std::string> nccl_setting(const Environment&, const std::string& name,
-                                        const std::filesystem::path& root = "/");
-
-/// Returns the number of NVIDIA's NVSwitches on the PCI bus (bridges, class 0x0680); nullopt if unknown.
-std::optional<int> nvswitches(const std::filesystem::path& sysfs = "/sys");
+/// Returns the variables as NCCL sees them: from the environment, else from the user's configuration file, else from
+/// the system's. Reads the files once.
+Environment nccl_environment(const Environment&, const std::filesystem::path& root = "/");
 
 }  // namespace shakedown

@@ -10,7 +10,6 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
-#include "node/inventory.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -144,7 +143,7 @@ std::string rails_in_words(const std::vector<Port>& rails) {
 
 }  // namespace
 
-std::optional<std::vector<Port>> read_ports(const Path& root) {
+std::optional<std::vector<Port>> read_ports(const Path& root, const std::vector<std::string>& gpus) {
   const TimedCall call("list", root / "sys/class");
   std::error_code error;
   if (std::filesystem::directory_iterator(root / "sys/class", error); error) return std::nullopt;
@@ -155,7 +154,7 @@ std::optional<std::vector<Port>> read_ports(const Path& root) {
       ports.push_back(read_port(root, devices / device, std::atoi(number.c_str())));
     }
   }
-  assign_roles(root, nvidia_gpus(root / "sys").value_or(std::vector<std::string>{}), ports);
+  assign_roles(root, gpus, ports);
   return ports;
 }
 
@@ -238,16 +237,12 @@ void add_roce(const std::vector<Port>& rails, Facts& facts) {
 }  // namespace
 
 Facts network_facts(const std::optional<std::vector<Port>>& ports) {
-  Facts facts;
   if (!ports) {
-    for (const auto* name :
-         {"ib_ports", "ib_ports_down", "ib_ports_init", "ib_rate_gbit", "ib_link_downed", "ib_firmware", "roce_ports",
-          "roce_ports_down", "roce_rate_gbit", "roce_mtu", "roce_gid_index", "roce_ports_without_v2", "ports_slow",
-          "ports_with_errors", "nics", "rail_ports"}) {
-      facts[name] = {};
-    }
-    return facts;
+    auto unknown = network_facts(std::vector<Port>{});
+    for (auto& [name, fact] : unknown) fact = {};
+    return unknown;
   }
+  Facts facts;
   std::vector<Port> rails;
   std::copy_if(ports->begin(), ports->end(), std::back_inserter(rails),
                [](const Port& port) { return port.role == PortRole::rail; });

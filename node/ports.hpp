@@ -37,8 +37,9 @@ struct Port {
   bool ethernet() const { return link_layer == "Ethernet"; }  // EFA is neither: its link layer is "Unknown"
 };
 
-/// Returns all ports; empty if the kernel has no such device, nullopt if /sys cannot be read.
-std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root);
+/// Returns all ports with their roles; empty if the kernel has no such device, nullopt if /sys cannot be read. `gpus`:
+/// PCI addresses.
+std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root, const std::vector<std::string>& gpus);
 
 /// Returns the facts of one port, for display or for programs.
 Facts port_facts(const Port&);

@@ -132,7 +132,7 @@ Facts clock_offset(World& world, const InspectionContext&) {
 }
 
 Facts network(World& world, const InspectionContext& context) {
-  return reach_all_hosts(world, nccl_setting(process_environment(), "NCCL_SOCKET_IFNAME", context.root));
+  return reach_all_hosts(world, nccl_environment(process_environment(), context.root)("NCCL_SOCKET_IFNAME"));
 }
 
 /// Returns what Slurm reports about the nodes of this job. Only rank 0 asks, since the controller serves other jobs

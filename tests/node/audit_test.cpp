@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "base/files.hpp"
+#include "node/host_facts.hpp"
 #include "tests/node/made_up_host.hpp"
 
 namespace shakedown {
@@ -17,7 +19,11 @@ std::vector<std::string> names_of(const MadeUpHost& host, const Variables& varia
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   };
-  for (const auto& setting : audit_settings(host.root(), environment)) {
+  AuditedHost audited{host.root(), read_pci_bus(host.root() / "sys").value(), cpu_facts(host.root())};
+  audited.facts.merge(memory_facts(host.root()));
+  audited.facts.merge(limit_facts(host.root()));
+  audited.facts["driver"] = text_fact(line_of(host.root() / "sys/module/nvidia/version"));
+  for (const auto& setting : audit_settings(audited, environment)) {
     EXPECT_FALSE(setting.cost.empty() || setting.command.empty() || setting.source.empty()) << setting.name;
     names.emplace_back(setting.name);
   }

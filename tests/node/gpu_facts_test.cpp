@@ -192,12 +192,15 @@ TEST(HostInventory, ShowsHowGpusAndNicsAreConnected) {
 TEST(NcclSettings, ComeFromTheEnvironmentBeforeTheFiles) {
   const MadeUpHost host;
   host.write("etc/nccl.conf", "NCCL_SOCKET_IFNAME=eth9");
-  EXPECT_EQ(nccl_setting(no_variables(), "NCCL_SOCKET_IFNAME", host.root()), "eth9");
+  EXPECT_EQ(nccl_environment(no_variables(), host.root())("NCCL_SOCKET_IFNAME"), "eth9");
   const auto set = [](const std::string& name) {
     return name == "NCCL_SOCKET_IFNAME" ? std::optional<std::string>("ib0") : std::nullopt;
   };
-  EXPECT_EQ(nccl_setting(set, "NCCL_SOCKET_IFNAME", host.root()), "ib0");
-  EXPECT_EQ(nccl_setting(no_variables(), "NCCL_ALGO", host.root()), std::nullopt);
+  EXPECT_EQ(nccl_environment(set, host.root())("NCCL_SOCKET_IFNAME"), "ib0");
+  const auto settings = nccl_environment(no_variables(), host.root());
+  EXPECT_EQ(settings("NCCL_ALGO"), std::nullopt);
+  host.write("etc/nccl.conf", "NCCL_ALGO=Ring");
+  EXPECT_EQ(settings("NCCL_ALGO"), std::nullopt) << "the file was read before";
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "node/binding.hpp"
 #include "node/ports.hpp"
 #include "node/topology.hpp"
@@ -110,7 +112,7 @@ TEST(Ports, ThatAreDeadAreNamed) {
   host.add_port("mlx5_0", "ACTIVE");
   host.add_port("mlx5_1", "DOWN");
   host.add_port("mlx5_10", "ACTIVE", "Ethernet", "22.1");
-  const auto ports = read_ports(host.root());
+  const auto ports = read_ports(host.root(), {});
   ASSERT_TRUE(ports);
   ASSERT_EQ(ports->size(), 3u);
   EXPECT_EQ(ports->at(0).rate_gbit, 400);
@@ -133,16 +135,18 @@ TEST(Ports, ThatWaitForASubnetManagerAreNamed) {
   host.add_port("mlx5_1", "INIT");
   host.add_port("mlx5_2", "ARMED");
   host.add_port("mlx5_3", "INIT", "Ethernet");
-  auto facts = network_facts(read_ports(host.root()));
+  auto facts = network_facts(read_ports(host.root(), {}));
   EXPECT_EQ(facts["ib_ports_init"].number, 2);
   EXPECT_NE(facts["ib_ports_init"].text->find("mlx5_1/1 is INIT"), std::string::npos);
 }
 
 TEST(Ports, AreNoneWithoutInfinibandAndUnknownWithoutSysfs) {
   const MadeUpHost host;
-  EXPECT_TRUE(read_ports(host.root()).value().empty());
-  EXPECT_FALSE(read_ports("/nonexistent"));
-  EXPECT_FALSE(network_facts(std::nullopt).at("ib_ports_down").number);
+  EXPECT_TRUE(read_ports(host.root(), {}).value().empty());
+  EXPECT_FALSE(read_ports("/nonexistent", {}));
+  const auto known = network_facts(std::vector<Port>{}), unknown = network_facts(std::nullopt);
+  EXPECT_TRUE(std::ranges::equal(known, unknown, {}, &Facts::value_type::first, &Facts::value_type::first));
+  for (const auto& [name, fact] : unknown) EXPECT_FALSE(fact.number || fact.text) << name;
 }
 
 /// Adds an address to the GID table of a port.
@@ -165,7 +169,7 @@ TEST(Ports, OfRoceTellTheirAddressAndTheFramesOfItsInterface) {
   }
   add_gid(host, "mlx5_0", 3, "RoCE v2", v4, "eth2");
   host.write("sys/class/net/eth2/mtu", "1500");
-  const auto ports = read_ports(host.root());
+  const auto ports = read_ports(host.root(), {});
   EXPECT_EQ(ports->at(0).gid_index, 3);
   EXPECT_EQ(ports->at(0).mtu, 1500);
   EXPECT_FALSE(ports->at(1).gid_index) << "of its addresses one is of the link, one of v1, and one is empty";
@@ -182,10 +186,10 @@ TEST(Ports, SlowerThanTheOthersOfTheirHostAreNamed) {
   for (const auto* device : {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"}) host.add_port(device, "ACTIVE");
   host.add_port("mlx5_9", "ACTIVE", "Ethernet");
   host.write("sys/class/infiniband/mlx5_9/ports/1/rate", "25 Gb/sec (1X EDR)");
-  EXPECT_EQ(network_facts(read_ports(host.root())).at("ports_slow").number, 0)
+  EXPECT_EQ(network_facts(read_ports(host.root(), {})).at("ports_slow").number, 0)
       << "one for management is of another kind";
   host.write("sys/class/infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X HDR)");
-  auto facts = network_facts(read_ports(host.root()));
+  auto facts = network_facts(read_ports(host.root(), {}));
   EXPECT_EQ(facts["ports_slow"].number, 1);
   EXPECT_EQ(facts["ports_slow"].text, "mlx5_1/1 has 200 Gb/s, others 400");
   EXPECT_FALSE(facts["roce_rate_gbit"].number);
@@ -207,14 +211,14 @@ TEST(Rails, AreTheNearestPortsOfEachGpuAndFarOnesAreNamed) {
   add_nic(host, "mlx5_0", other + "0000:9a:00.0", 1);
   add_nic(host, "mlx5_1", near + "0000:18:00.0", 0);
   const std::vector<std::string> gpus{"0000:17:00.0", "0000:99:00.0"};
-  const auto facts = rail_facts(host.root(), gpus, read_ports(host.root()));
+  const auto facts = rail_facts(host.root(), gpus, read_ports(host.root(), {}));
   EXPECT_EQ(facts.at("rails").text, "GPU0 mlx5_1/1 PIX, GPU1 mlx5_0/1 PIX");
   EXPECT_EQ(facts.at("nics_far").number, 0);
   host.write("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
-  const auto far = rail_facts(host.root(), gpus, read_ports(host.root()));
+  const auto far = rail_facts(host.root(), gpus, read_ports(host.root(), {}));
   EXPECT_EQ(far.at("nics_far").number, 1);
   EXPECT_EQ(far.at("nics_far").text, "GPU1 mlx5_1/1 SYS") << "what is left is under the other processor";
-  EXPECT_FALSE(rail_facts(host.root(), {}, read_ports(host.root())).at("rails").text) << "no GPU, no rail";
+  EXPECT_FALSE(rail_facts(host.root(), {}, read_ports(host.root(), {})).at("rails").text) << "no GPU, no rail";
 }
 
 TEST(GpudirectRdma, IsAlsoDmaBufOfTheOpenKernelModule) {

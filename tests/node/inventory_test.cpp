@@ -39,23 +39,27 @@ Environment variables(std::map<std::string, std::string> values) {
   };
 }
 
-TEST(NvidiaGpus, AreDisplayAnd3DControllersOfTheVendor) {
+TEST(PciBus, HasGpusSwitchesAndBridges) {
   const FakeSysfs machine;
   machine.add("0000:1b:00.0", "0x10de", "0x030200");
   machine.add("0000:01:00.0", "0x10de", "0x030000");
   machine.add("0000:05:00.0", "0x10de", "0x068000");  // NVSwitch
   machine.add("0000:01:00.1", "0x10de", "0x040300");  // the audio function of a graphics card
   machine.add("0000:00:02.0", "0x8086", "0x030000");
-  EXPECT_EQ(nvidia_gpus(machine.root()), (std::vector<std::string>{"0000:01:00.0", "0000:1b:00.0"}));
+  machine.add("0000:15:01.0", "0x8086", "0x060400");
+  const auto bus = read_pci_bus(machine.root()).value();
+  EXPECT_EQ(bus.gpus, (std::vector<std::string>{"0000:01:00.0", "0000:1b:00.0"}));
+  EXPECT_EQ(bus.nvswitches, std::vector<std::string>{"0000:05:00.0"});
+  EXPECT_EQ(bus.bridges, std::vector<std::string>{"0000:15:01.0"});
 }
 
-TEST(NvidiaGpus, AreNoneOnAMachineWithoutAPciBus) {
+TEST(PciBus, IsEmptyOnAMachineWithoutOne) {
   const FakeSysfs machine;
   std::filesystem::remove_all(machine.root() / "bus/pci");
-  EXPECT_EQ(nvidia_gpus(machine.root()), std::vector<std::string>{});
+  EXPECT_TRUE(read_pci_bus(machine.root()).value().gpus.empty());
 }
 
-TEST(NvidiaGpus, AreUnknownWhereNothingCanBeRead) { EXPECT_EQ(nvidia_gpus("/nonexistent"), std::nullopt); }
+TEST(PciBus, IsUnknownWhereNothingCanBeRead) { EXPECT_FALSE(read_pci_bus("/nonexistent")); }
 
 TEST(NvidiaDriver, ShowsByItsModuleOrItsDeviceNodes) {
   for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl", "dev/nvidia3"}) {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "node/inventory.hpp"
 #include "node/ports.hpp"
 #include "tests/node/made_up_host.hpp"
 
@@ -52,18 +53,21 @@ class PortRoles : public ::testing::Test {
     host_.write("proc/net/route", "Iface Destination Gateway\nlo 0000007F 0\n" + interface + " 00000000 0101A8C0");
   }
 
+  std::vector<Port> ports() const {
+    return read_ports(host_.root(), read_pci_bus(host_.root() / "sys").value().gpus).value();
+  }
   std::map<std::string, int> counted() const {
     std::map<std::string, int> count;
-    for (const auto& port : read_ports(host_.root()).value()) ++count[std::string(name(port.role))];
+    for (const auto& port : ports()) ++count[std::string(name(port.role))];
     return count;
   }
   std::string role(const std::string& device) const {
-    for (const auto& port : read_ports(host_.root()).value()) {
+    for (const auto& port : ports()) {
       if (port.device == device) return std::string(name(port.role));
     }
     return "no such port";
   }
-  Facts facts() const { return network_facts(read_ports(host_.root())); }
+  Facts facts() const { return network_facts(ports()); }
   void expect_no_complaint() const {
     for (const auto& [fact, value] : facts()) {
       if (fact == "ib_ports_down" || fact == "roce_ports_down" || fact == "ib_ports_init" || fact == "ports_slow" ||
