@@ -95,7 +95,8 @@ std::optional<std::string> driver(const Path& root, const Nvml& nvml) {
 
 Path fact_root(const Environment& environment) { return environment("SHAKEDOWN_ROOT").value_or("/"); }
 
-HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& environment, const Path& folder) {
+HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& environment, const Path& folder,
+                        const std::vector<std::string>& rails) {
   HostInventory inventory;
   const auto log = read_kernel_log(root);
   read_gpus(root, nvml, log, inventory);
@@ -111,7 +112,8 @@ HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& e
   host["driver"] = text_fact(driver(root, nvml));
   host["fabric_manager"] = fabric_manager(root);
 
-  const auto ports = read_ports(root, bus.gpus);
+  const auto ports = read_ports(root, bus.gpus, rails);
+  for (const auto& rail : rails_of(ports)) inventory.rails.push_back(rail.name());
   add(host, network_facts(ports));
   add(host, rail_facts(root, bus.gpus, ports));
   host["gpudirect_rdma"] = gpudirect_rdma(root);

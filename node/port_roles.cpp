@@ -88,7 +88,17 @@ void assign_unused(std::vector<Port>& ports) {
   }
 }
 
-Ports rails_of(std::vector<Port>& ports) {
+void take_rails_of_site(const std::vector<std::string>& named, std::vector<Port>& ports) {
+  for (auto& port : ports) {
+    if (std::find(named.begin(), named.end(), port.name()) != named.end()) {
+      set(port, PortRole::rail, "the site file names it");
+    } else if (port.role == PortRole::rail) {
+      set(port, PortRole::other_network, "the site file names other rails");
+    }
+  }
+}
+
+Ports rails_among(std::vector<Port>& ports) {
   Ports rails;
   for (auto& port : ports) {
     if (port.role == PortRole::rail) rails.push_back(&port);
@@ -176,10 +186,12 @@ std::string_view name(PortRole role) {
   return "";
 }
 
-void assign_roles(const Path& root, const std::vector<std::string>& gpus, std::vector<Port>& ports) {
+void assign_roles(const Path& root, const std::vector<std::string>& gpus, const std::vector<std::string>& named,
+                  std::vector<Port>& ports) {
   assign_named_roles(root, gpus, ports);
+  if (!named.empty()) return take_rails_of_site(named, ports);
   assign_unused(ports);
-  auto rails = rails_of(ports);
+  auto rails = rails_among(ports);
   keep_one_layer(rails);
   keep_near(root, gpus, rails);
   keep_one_rate(gpus.size(), rails);

@@ -31,7 +31,9 @@ std::string_view name(PortRole);
 /// - Rails have one rate. Hosts have 1, 2, 4, 8, 16 or 32 rails. If the ports with the most frequent rate are that
 /// many,
 ///   slower ports are another network; if slower ports complete such a number, they are slow rails.
-/// `gpus`: PCI addresses.
-void assign_roles(const std::filesystem::path& root, const std::vector<std::string>& gpus, std::vector<Port>& ports);
+/// `gpus`: PCI addresses. `named`: the rails that a site file names ("mlx5_3/1"), which replace all but the first step;
+/// empty for none.
+void assign_roles(const std::filesystem::path& root, const std::vector<std::string>& gpus,
+                  const std::vector<std::string>& named, std::vector<Port>& ports);
 
 }  // namespace shakedown

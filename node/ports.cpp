@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "node/telemetry.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -54,6 +56,16 @@ std::optional<int> routable_v2(const Path& port) {
   return std::nullopt;
 }
 
+/// An error counter of a port, and its file in sysfs.
+struct Counter {
+  const char *name, *file;
+  std::optional<double> Port::*value;
+};
+constexpr std::array error_counters{Counter{"link_downed", "link_downed", &Port::link_downed},
+                                    Counter{"link_recoveries", "link_error_recovery", &Port::link_recoveries},
+                                    Counter{"symbol_errors", "symbol_error", &Port::symbol_errors},
+                                    Counter{"receive_errors", "port_rcv_errors", &Port::receive_errors}};
+
 Port read_port(const Path& root, const Path& device, int number) {
   const auto folder = device / "ports" / std::to_string(number);
   Port port;
@@ -67,10 +79,7 @@ Port read_port(const Path& root, const Path& device, int number) {
   port.gid_index = routable_v2(folder);
   if (port.gid_index) port.netdev = line_of(folder / "gid_attrs/ndevs" / std::to_string(*port.gid_index));
   if (port.netdev) port.mtu = number_of(root / "sys/class/net" / *port.netdev / "mtu");
-  port.link_downed = number_of(folder / "counters/link_downed");
-  port.link_recoveries = number_of(folder / "counters/link_error_recovery");
-  port.symbol_errors = number_of(folder / "counters/symbol_error");
-  port.receive_errors = number_of(folder / "counters/port_rcv_errors");
+  for (const auto& counter : error_counters) port.*counter.value = number_of(folder / "counters" / counter.file);
   port.firmware = line_of(device / "fw_ver");
   if (const auto numa = number_of(device / "device/numa_node"); numa && *numa >= 0) port.numa = static_cast<int>(*numa);
   std::error_code error;
@@ -143,7 +152,8 @@ std::string rails_in_words(const std::vector<Port>& rails) {
 
 }  // namespace
 
-std::optional<std::vector<Port>> read_ports(const Path& root, const std::vector<std::string>& gpus) {
+std::optional<std::vector<Port>> read_ports(const Path& root, const std::vector<std::string>& gpus,
+                                            const std::vector<std::string>& named) {
   const TimedCall call("list", root / "sys/class");
   std::error_code error;
   if (std::filesystem::directory_iterator(root / "sys/class", error); error) return std::nullopt;
@@ -154,8 +164,40 @@ std::optional<std::vector<Port>> read_ports(const Path& root, const std::vector<
       ports.push_back(read_port(root, devices / device, std::atoi(number.c_str())));
     }
   }
-  assign_roles(root, gpus, ports);
+  assign_roles(root, gpus, named, ports);
   return ports;
+}
+
+std::vector<Port> rails_of(const std::optional<std::vector<Port>>& ports) {
+  std::vector<Port> rails;
+  for (const auto& port : ports.value_or(std::vector<Port>{})) {
+    if (port.role == PortRole::rail) rails.push_back(port);
+  }
+  return rails;
+}
+
+PortErrors port_errors(const Path& root, const std::vector<std::string>& ports) {
+  PortErrors errors;
+  for (const auto& port : ports) {
+    const auto slash = port.find('/');
+    const auto folder = root / "sys/class/infiniband" / port.substr(0, slash) / "ports" / port.substr(slash + 1);
+    for (const auto& counter : error_counters) {
+      if (const auto count = number_of(folder / "counters" / counter.file)) {
+        errors[port][counter.name] = static_cast<std::uint64_t>(*count);
+      }
+    }
+  }
+  return errors;
+}
+
+PortErrors grown(const PortErrors& before, const PortErrors& after) {
+  PortErrors more;
+  for (const auto& [port, errors] : after) {
+    const auto earlier = before.find(port);
+    if (earlier == before.end()) continue;
+    if (auto counts = grown(earlier->second, errors); !counts.empty()) more.emplace(port, std::move(counts));
+  }
+  return more;
 }
 
 Facts port_facts(const Port& port) {
@@ -172,10 +214,7 @@ Facts port_facts(const Port& port) {
   facts["firmware"] = text_fact(port.firmware);
   facts["pci"] = text_fact(port.pci);
   facts["numa"] = number_fact(port.numa);
-  facts["link_downed"] = number_fact(port.link_downed);
-  facts["link_recoveries"] = number_fact(port.link_recoveries);
-  facts["symbol_errors"] = number_fact(port.symbol_errors);
-  facts["receive_errors"] = number_fact(port.receive_errors);
+  for (const auto& counter : error_counters) facts[counter.name] = number_fact(port.*counter.value);
   facts["role"] = text_fact(std::string(name(port.role)) + (port.role_reason.empty() ? "" : ": " + port.role_reason));
   return facts;
 }
@@ -243,9 +282,7 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
     return unknown;
   }
   Facts facts;
-  std::vector<Port> rails;
-  std::copy_if(ports->begin(), ports->end(), std::back_inserter(rails),
-               [](const Port& port) { return port.role == PortRole::rail; });
+  const auto rails = rails_of(ports);
   add_infiniband(rails, facts);
   add_roce(rails, facts);
   double up = 0;
@@ -262,6 +299,9 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   facts["ib_firmware"] = text_fact(ports->empty() ? "no ports" : joined(firmware));
   facts["nics"] = number_fact(up, not_counted(*ports));
   facts["rail_ports"] = text_fact(rails_in_words(rails));
+  std::set<std::string> names;
+  for (const auto& port : rails) names.insert(port.name());
+  facts["rail_names"] = text_fact(names.empty() ? "none" : joined(names));
   return facts;
 }
 

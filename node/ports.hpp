@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/gpu_health.hpp"
 #include "node/fact.hpp"
 #include "node/port_roles.hpp"
 
@@ -38,8 +40,22 @@ struct Port {
 };
 
 /// Returns all ports with their roles; empty if the kernel has no such device, nullopt if /sys cannot be read. `gpus`:
-/// PCI addresses.
-std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root, const std::vector<std::string>& gpus);
+/// PCI addresses. `named`: the rails of a site file, empty for none.
+std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root, const std::vector<std::string>& gpus,
+                                            const std::vector<std::string>& named = {});
+
+/// Returns the ports that are rails.
+std::vector<Port> rails_of(const std::optional<std::vector<Port>>&);
+
+/// Error counters by port ("mlx5_3/1").
+using PortErrors = std::map<std::string, ErrorCounts>;
+
+/// Returns link_downed, link_recoveries, symbol_errors and receive_errors of these ports; omits those that cannot be
+/// read.
+PortErrors port_errors(const std::filesystem::path& root, const std::vector<std::string>& ports);
+
+/// Returns the increase of the counters that are in both; omits the others.
+PortErrors grown(const PortErrors& before, const PortErrors& after);
 
 /// Returns the facts of one port, for display or for programs.
 Facts port_facts(const Port&);
@@ -49,7 +65,7 @@ Facts port_facts(const Port&);
 /// ports), roce_gid_index ("3", or by port if they differ), roce_ports_without_v2 (with their names). ports_slow:
 /// active ports that are slower than most. ib_ports_init: ports with a link that wait for a subnet manager.
 /// ports_with_errors: ports whose counters show recoveries, lost symbols or damaged packets. nics: active rails of any
-/// link layer. rail_ports: the rails, and the other ports with the reason why they are none.
+/// link layer. rail_ports: the rails in words. rail_names: their names, sorted.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
 /// Returns facts of a host: rails, the port nearest to each GPU ("GPU0 mlx5_0/1 PIX, GPU1 mlx5_3/1 PXB"), each assigned

@@ -60,6 +60,30 @@ expect "  so does the narrow link, with its GPU" eval 'prints "fail: preflight/o
 expect "  what cannot be read is missing" prints 'missing: preflight/of:gpu ecc'
 expect "  that CUDA opens none is said for each rank" prints 'fail: preflight/of:gpu cuda_opens, 0'
 
+# --- rails of a site file, which lose symbols while they are measured ------------------------------------------------------
+for nic in 0 1; do
+  port=railed/sys/class/infiniband/mlx5_$nic/ports/1
+  mkdir -p "$port/counters" railed/sys/bus
+  echo '4: ACTIVE' >"$port/state" && echo '400 Gb/sec' >"$port/rate" && echo InfiniBand >"$port/link_layer"
+  echo 0 >"$port/counters/symbol_error"
+done
+lose_symbols() {
+  local n
+  for ((n = 1; ; n += 50)); do
+    for nic in 0 1; do  # by a new file: the program must not read an empty one
+      echo "$n" >lost && mv lost "railed/sys/class/infiniband/mlx5_$nic/ports/1/counters/symbol_error"
+    done
+    sleep 0.02
+  done
+}
+printf 'schema: 2\nsite: here\nrails: [mlx5_1]\n' >rails.yaml
+lose_symbols &
+run 0 env SHAKEDOWN_ROOT="$scratch/railed" "$bench/bench_hbm" --backend=host --site=rails.yaml --benchmark_out=railed.json
+kill $! && wait
+run 1 "$build/tests/acceptance_test" --results=railed.json --allow-faults
+expect "the host fails with the port that the site names" eval 'prints "^fail: machine/errors/host:" && prints "mlx5_1/1: [0-9]+ symbol errors"'
+expect "  and with no other one" eval '! prints "mlx5_0/1"'
+
 # --- the gate -----------------------------------------------------------------------------------------------------------
 # launch/front_door_test.sh tests how the gate closes.
 mkdir failed

@@ -54,7 +54,7 @@ class PortRoles : public ::testing::Test {
   }
 
   std::vector<Port> ports() const {
-    return read_ports(host_.root(), read_pci_bus(host_.root() / "sys").value().gpus).value();
+    return read_ports(host_.root(), read_pci_bus(host_.root() / "sys").value().gpus, named_).value();
   }
   std::map<std::string, int> counted() const {
     std::map<std::string, int> count;
@@ -78,6 +78,7 @@ class PortRoles : public ::testing::Test {
   }
 
   MadeUpHost host_;
+  std::vector<std::string> named_;  // rails of a site file
 
  private:
   static std::string switch_at(int bus) { return fmt::format("pci0000:{0:02x}/0000:{0:02x}:1e.0/", bus); }
@@ -222,6 +223,33 @@ TEST_F(PortRoles, KeepARailOfADgxWithOneNicMissingOnItsBus) {
   add(7, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x10, .near = true});
   add(2, {.device = "storage_", .layer = "InfiniBand", .rate = "400", .bus = 0x40});
   EXPECT_EQ(facts().at("nics").number, 7) << "storage does not replace the NIC that is missing";
+}
+
+TEST_F(PortRoles, AreThoseOfTheSiteFileIfItNamesRails) {
+  add_gpus(8);
+  add(8, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x10, .near = true});
+  add(2, {.device = "roce_", .layer = "Ethernet", .rate = "200", .bus = 0x40});
+  EXPECT_EQ(facts().at("nics").number, 8);
+  named_ = {"mlx5_0/1", "roce_0/1", "roce_9/1"};
+  EXPECT_EQ(role("roce_0"), "rail");
+  EXPECT_EQ(role("mlx5_7"), "other network");
+  EXPECT_EQ(facts().at("nics").number, 2);
+  EXPECT_EQ(facts().at("rail_names").text, "mlx5_0/1, roce_0/1") << "there is no roce_9";
+}
+
+TEST_F(PortRoles, CountErrorsByPortBetweenTwoReadings) {
+  add(2, {.device = "mlx5_", .layer = "InfiniBand", .rate = "400", .bus = 0x20});
+  const auto counter = [&](const std::string& port) {
+    return "sys/class/infiniband/" + port + "/ports/1/counters/symbol_error";
+  };
+  const std::vector<std::string> rails{"mlx5_0/1", "mlx5_1/1"};
+  host_.write(counter("mlx5_1"), "40");
+  const auto before = port_errors(host_.root(), rails);
+  host_.write(counter("mlx5_0"), "7");
+  host_.write(counter("mlx5_1"), "50");
+  const PortErrors expected{{"mlx5_1/1", {{"symbol_errors", 10}}}};
+  EXPECT_EQ(grown(before, port_errors(host_.root(), rails)), expected) << "one of them could not be read before";
+  EXPECT_EQ(grown(before, port_errors(host_.root(), {"mlx5_0/1"})), PortErrors{}) << "others are left out";
 }
 
 TEST_F(PortRoles, NameErrorsByPort) {

@@ -384,6 +384,21 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
   EXPECT_EQ(judged(0, "ib_rate_gbit", 400).state, State::fail) << "none at all is fewer";
 }
 
+TEST(Preflight, FailsForOtherRailsThanTheSiteNames) {
+  const Folder folder;
+  const auto site =
+      read_site(folder.write("site.yaml", "schema: 2\nsite: here\ninclude: h200-sxm\nrails: ['mlx5_[0-1]']\n"));
+  const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+  const auto judged = [&](const std::string& rails) {
+    Machine machine;
+    machine.set(0, "host", "rail_names", rails);
+    const Measured measured{machine.results()};
+    return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+  };
+  EXPECT_EQ(judged("mlx5_0/1, mlx5_1/1").state, State::fit);
+  EXPECT_EQ(only_complaint(judged("mlx5_0/1")).metric, "rail_names");
+}
+
 TEST(Preflight, FailsForLessThanTheSiteOrders) {
   const auto judged = [](const std::string& order) {
     const Folder folder;

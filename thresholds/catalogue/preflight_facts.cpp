@@ -59,7 +59,7 @@ const std::array<Part, 11>& parts() {
         "kernel_log_faults",
         "costly_settings"},
        {"cpu", "governor", "transparent_hugepages", "memlock", "open_files", "mount", "kernel", "os", "clocksource",
-        "vendor", "product", "driver", "ib_firmware", "roce_gid_index", "rails", "rail_ports"}},
+        "vendor", "product", "driver", "ib_firmware", "roce_gid_index", "rails", "rail_ports", "rail_names"}},
       {"preflight/of:gpu",
        false,
        {"cuda_opens",

@@ -17,6 +17,7 @@
 #include "thresholds/rules/gpu_errors.hpp"
 #include "thresholds/rules/leaked_memory.hpp"
 #include "thresholds/rules/machine.hpp"
+#include "thresholds/rules/port_errors.hpp"
 #include "thresholds/rules/start.hpp"
 #include "thresholds/rules/transport.hpp"
 #include "thresholds/rules/validity.hpp"
@@ -173,6 +174,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   append(verdict, judge_start(measured.files));
   append(verdict, judge_gpu_errors(measured.files, options.families));
   append(verdict, judge_leaked_memory(measured.files, options.families));
+  append(verdict, judge_port_errors(measured.files, options.families));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;

@@ -76,6 +76,8 @@ struct HostFacts {
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
   std::optional<std::string> leaf = {};           // switch, as the site file says
+  // Errors that its rails counted while this was measured, by port ("mlx5_3/1").
+  std::map<std::string, ErrorCounts> port_errors = {};
 };
 
 struct SuiteFacts {
@@ -93,7 +95,7 @@ template <class Archive>
 void members(Archive& archive, HostFacts& host) {
   archive("host", host.host)("pci_gpus", host.pci_gpus)("visible_gpus", host.visible_gpus);
   archive("masked_gpus", host.masked_gpus)("mask", host.mask)("nvidia_driver", host.nvidia_driver);
-  archive.unless("leaf", host.leaf);
+  archive.unless("leaf", host.leaf).unless("port_errors", host.port_errors);
 }
 
 template <class Archive>

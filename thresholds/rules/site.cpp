@@ -138,6 +138,24 @@ std::vector<std::string> read_hosts(const Yaml& yaml) {
   return hosts;
 }
 
+// Returns the names of ports, "mlx5_[0-3]" being four; without a number, the port of a device is its first.
+std::vector<std::string> read_rails(const Yaml& yaml) {
+  std::set<std::string> rails;
+  for (const std::string& word : read_words(yaml, "rail")) {
+    for (const std::string& name : expand_hosts(word)) {
+      const auto rail = name.find('/') == std::string::npos ? name + "/1" : name;
+      if (!rails.insert(rail).second) yaml.refuse("rail \"" + rail + "\" is there twice; remove one");
+    }
+  }
+  return {rails.begin(), rails.end()};
+}
+
+Rule rule_of_rails(const Site& site) {
+  Rule rule = rule_of_site("host", "rail_names", "rails of the site file", site.file.string());
+  rule.limits.equals_text = {joined(site.rails)};
+  return rule;
+}
+
 // Returns the place of every host of the roster.
 std::map<std::string, std::string> read_places(const Members& members, const char* name, const char* place,
                                                const std::vector<std::string>& roster) {
@@ -159,8 +177,8 @@ std::map<std::string, std::string> read_places(const Members& members, const cha
 }
 
 Members members_of(const Yaml& yaml) {
-  return yaml.members(
-      {"schema", "site", "include", "roster", "order", "fabric", "topology", "racks", "storage", "unjudged", "rules"});
+  return yaml.members({"schema", "site", "include", "roster", "order", "fabric", "rails", "topology", "racks",
+                       "storage", "unjudged", "rules"});
 }
 
 /// NICs that all came up at half of their rate are of one rate, and a NIC that is missing on every host is missed by no
@@ -192,6 +210,12 @@ Site read_site(const std::filesystem::path& file) {
   if (members.contains("roster")) site.roster = read_hosts(members.at("roster"));
   if (members.contains("order")) read_order(members.at("order"), site);
   if (members.contains("fabric")) site.fabric = read_fabric(members.at("fabric"));
+  if (members.contains("rails")) site.rails = read_rails(members.at("rails"));
+  const auto count = static_cast<int>(site.rails.size());
+  if (site.fabric && count > 0 && count != site.fabric->nics) {
+    members.at("rails").refuse(fmt::format("{}, and fabric has {} nics; correct one of them",
+                                           plural(site.rails.size(), "rail"), site.fabric->nics));
+  }
   site.topology = read_places(members, "topology", "leaf", site.roster);
   site.racks = read_places(members, "racks", "rack", site.roster);
   if (members.contains("storage")) read_storage(members.at("storage"), site);
@@ -210,6 +234,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
       for (Rule& shipped : extended.rules) shipped.severity = shipped.severity_with_fabric.value_or(shipped.severity);
     }
     std::vector<Rule> ordered = site->order;
+    if (!site->rails.empty()) ordered.push_back(rule_of_rails(*site));
     if (site->fabric) std::ranges::copy(rules_of_nics(*site->fabric, site->file.string()), std::back_inserter(ordered));
     for (Rule& rule : ordered) {
       if (measured.benchmarks.contains(rule.benchmark)) extended.rules.push_back(std::move(rule));

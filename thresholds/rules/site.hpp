@@ -20,6 +20,7 @@ struct Site {
   std::optional<std::string> include;  // name of the profile
   std::vector<std::string> roster;     // hosts that must report
   std::optional<SiteFabric> fabric;
+  std::vector<std::string> rails;               // ports that carry data between hosts, "mlx5_3/1", sorted
   std::map<std::string, std::string> topology;  // host -> leaf switch
   std::map<std::string, std::string> racks;     // host -> rack
   std::map<std::string, double> storage;        // floors by metric, of the shared folder that pre-flight tries
