@@ -53,4 +53,16 @@ expect "  and says its verdict or INCOMPLETE" prints '^VERDICT: '
 mkdir -p tree/ci && cp -r "$root/ci/slurm" tree/ci/ && ln -s "$dead/bin" tree/bin
 limit=60 run 3 tree/ci/slurm/check --drain
 expect "a gate whose program is on a dead mount is closed" prints '^shakedown: shared: the folder of the program does not'
+
+# The kernel does not end a process that waits for an answer to a request that the server has read.
+mkdir stuck
+for command in "report --results=$scratch/stuck/run" "nodes --results=$scratch/stuck/run" \
+  "accept --families=jitter --results=$scratch/stuck/results"; do
+  began=${EPOCHREALTIME/./}
+  # shellcheck disable=SC2086
+  limit=60 run 3 unshare --mount python3 "$here/dead_mount.py" --unkillable "$scratch/stuck" "$shakedown" $command
+  expect "${command%% *}: a process that SIGKILL does not end is left alone" \
+    says "stuck[^ ]* does not answer, 2 s; process [0-9]+ waits in the kernel and stays"
+  expect "  in time" test $(((${EPOCHREALTIME/./} - began) / 1000)) -lt 10000
+done
 finish
