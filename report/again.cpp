@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "report/words.hpp"
 #include "thresholds/catalogue/families.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 
 namespace shakedown {
 namespace {

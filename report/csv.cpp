@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "report/words.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/judge/headline.hpp"
 
 namespace shakedown {

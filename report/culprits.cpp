@@ -38,17 +38,6 @@ std::string evidence_text(const Evidence& e) {
   return line + " (" + std::string(name(e.by)) + ")";
 }
 
-// All identifiers of a place: launchers know the rank, tools of the driver the UUID, the repair desk the serial number.
-std::string identifiers_of(const Culprit& place) {
-  std::vector<std::string> ids;
-  if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
-  ids.push_back(host_and_gpu(place));
-  if (place.uuid) ids.push_back(*place.uuid);
-  if (place.serial) ids.push_back("serial " + *place.serial);
-  if (place.pci) ids.push_back(*place.pci);
-  return joined(ids);
-}
-
 // The first line begins with the cause, which has a colour. Commands stay in one line: they are copied.
 std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   const auto line = [&](const std::string& text) { return joined(wrapped(printable(text), style.width - 2), "\n  "); };
@@ -57,7 +46,7 @@ std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
   const std::size_t shown = std::min(d.places.size(), max_places_shown);
   for (std::size_t i = 0; i < shown; ++i) {
-    out += (i == 0 ? "" : link ? "\n     to " : "\n     and ") + identifiers_of(d.places[i]);
+    out += (i == 0 ? "" : link ? "\n     to " : "\n     and ") + place_text(d.places[i], Identifiers::all);
   }
   if (d.place_count > shown && shown > 0) out += "\n     and " + std::to_string(d.place_count - shown) + " more";
   const std::string off =

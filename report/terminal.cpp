@@ -31,7 +31,7 @@ Cell status_cell(const Finding& finding) {
 std::string findings_table(const std::vector<const Finding*>& findings, TerminalStyle style) {
   Table table({{"finding"}, {"worst value"}, {"where"}, {"limit"}, {"status"}});
   for (const Finding* finding : findings) {
-    table.add({{joined_words(finding->key, finding->metric)},
+    table.add({{style.all ? joined_words(finding->key, finding->metric) : named_text(finding->key, finding->metric)},
                {value_text(*finding)},
                {worst_text(*finding)},
                {limit_text(*finding)},

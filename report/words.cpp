@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "thresholds/catalogue/families.hpp"
 #include "thresholds/catalogue/key_names.hpp"
 
 namespace shakedown {
@@ -49,15 +48,6 @@ std::string common_text(const std::vector<std::string>& keys) {
 
 std::string joined_words(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + " " + b;
-}
-
-std::string name_text(const Key& key) {
-  return key.parts().empty() || !family_row(key.family()) || key.family() == "preflight" ? "" : readable(key);
-}
-
-std::string named_text(const Key& key, const std::string& metric) {
-  const std::string name = name_text(key);
-  return name + (name.empty() ? "" : ": ") + joined_words(key, metric);
 }
 
 std::string quantity_text(double value, const std::string& unit) { return joined_words(number_text(value), unit); }

@@ -13,13 +13,6 @@ namespace shakedown {
 /// Both with a space between, or the one that is not empty.
 std::string joined_words(const std::string& a, const std::string& b);
 
-/// "HBM read by kernel, 4 GiB: hbm/op:read/... hbm_gb_per_s"; only the key and the metric of a finding about the
-/// machine.
-std::string named_text(const Key&, const std::string& metric);
-
-/// The name alone; empty for a finding about the machine.
-std::string name_text(const Key&);
-
 /// "600 TFLOPS"
 std::string quantity_text(double value, const std::string& unit);
 

@@ -85,10 +85,12 @@ const named = (key, metric) => {
   const text = words(key, metric), name = name_of(key);
   return name ? [name, el('small', '', text)] : text;
 };
-const host_and_gpu = c => words(c.host, c.local_rank !== undefined && (c.uuid || c.pci) ? `GPU ${c.local_rank}` : '');
-const place = c => {
-  const ids = [c.rank !== undefined && `rank ${c.rank}`, c.serial ? `serial ${c.serial}` : c.uuid, c.pci].filter(id => id);
-  return host_and_gpu(c) + (ids.length ? ` (${ids.join(', ')})` : '');
+// "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)", or all identifiers with the rank first.
+const place = (c, all) => {
+  const gpu = words(c.host, c.local_rank !== undefined && (c.uuid || c.pci) ? `GPU ${c.local_rank}` : '');
+  const ids = [c.rank !== undefined && `rank ${c.rank}`, all && gpu, (all || !c.serial) && c.uuid,
+    c.serial && `serial ${c.serial}`, c.pci].filter(id => id).join(', ');
+  return all ? ids : gpu + (ids && ` (${ids})`);
 };
 
 // --- Heat tables and drawings --------------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ function first_screen() {
 }
 
 function cause_and_place(d) {
-  const places = d.places || [], shown = places.slice(0, max_named).map(place), causes = d.causes.join(' or ');
+  const places = d.places || [], shown = places.slice(0, max_named).map(c => place(c)), causes = d.causes.join(' or ');
   if (!shown.length) return `${causes}, no single one of ${plural(d.place_count, 'rank')}`;
   const is_link = places.length === 2 && d.causes[0] === 'slow link';
   const more = d.place_count > shown.length ? ` and ${d.place_count - shown.length} more` : '';
@@ -333,8 +335,7 @@ function fault() {
   };
   const out = culprits.map(d => el('div', 'culprit', el('h3', '', el('span', d.fails ? 'is-fail' : 'is-doubt',
     `${d.fails ? '\u2717' : '\u2013'} ${cause_and_place(d)}${d.fails ? '' : ' (warning)'}`)), el('p', '', d.detail),
-    (d.places || []).map(c => el('p', 'soft', [c.rank !== undefined && `rank ${c.rank}`, host_and_gpu(c), c.uuid,
-      c.serial && `serial ${c.serial}`, c.pci].filter(id => id).join(', '))),
+    (d.places || []).map(c => el('p', 'soft', place(c, true))),
     evidence(d), d.telemetry && el('p', 'soft', `Telemetry: ${d.telemetry}`), d.next && command(d.next)));
   const more = data.culprits - out.length;
   return section('fault', 'The part at fault', 'Findings combined, each with its evidence and the next command.', out,

@@ -96,4 +96,14 @@ std::string readable(const Key& key) {
   return text;
 }
 
+std::string name_text(const Key& key) {
+  return key.parts().empty() || !family_row(key.family()) || key.family() == "preflight" ? "" : readable(key);
+}
+
+std::string named_text(const Key& key, const std::string& metric) {
+  const std::string name = name_text(key);
+  if (metric.empty()) return name.empty() ? key.text() : name;
+  return name.empty() ? key.text() + " " + metric : name + " (" + metric + ")";
+}
+
 }  // namespace shakedown

@@ -11,4 +11,10 @@ namespace shakedown {
 /// given as its name and its value. A family without parts is its own name.
 std::string readable(const Key&);
 
+/// Returns the name of a measurement; empty for a finding about the machine.
+std::string name_text(const Key&);
+
+/// Returns "HBM read by kernel, 4 GiB (hbm_gb_per_s)"; the key and the metric of a finding about the machine.
+std::string named_text(const Key&, const std::string& metric);
+
 }  // namespace shakedown

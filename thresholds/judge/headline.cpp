@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
@@ -49,7 +50,7 @@ std::string subject(const Finding& finding) {
   if (finding.key.family() == "machine" && !finding.detail.empty()) return "";
   const std::string family = finding.key.family();
   if (family == "preflight" && !finding.metric.empty()) return finding.metric;
-  return finding.key.text() + (finding.metric.empty() ? "" : " " + finding.metric);
+  return named_text(finding.key, finding.metric);
 }
 
 bool is_link(const Diagnosis& d) {
@@ -93,18 +94,16 @@ const Finding* first_bad(const Verdict& verdict) {
 
 }  // namespace
 
-std::string host_and_gpu(const Culprit& place) {
-  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
-  return place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "");
-}
-
-std::string place_text(const Culprit& place) {
+std::string place_text(const Culprit& place, Identifiers which) {
+  const bool is_gpu = place.local_rank && (place.uuid || place.pci), all = which == Identifiers::all;
+  const std::string gpu = place.host + (is_gpu ? " GPU " + std::to_string(*place.local_rank) : "");
   std::vector<std::string> ids;
   if (place.rank) ids.push_back("rank " + std::to_string(*place.rank));
+  if (all) ids.push_back(gpu);
+  if (place.uuid && (all || !place.serial)) ids.push_back(*place.uuid);
   if (place.serial) ids.push_back("serial " + *place.serial);
-  if (!place.serial && place.uuid) ids.push_back(*place.uuid);
   if (place.pci) ids.push_back(*place.pci);
-  return host_and_gpu(place) + (ids.empty() ? "" : " (" + joined(ids) + ")");
+  return all ? joined(ids) : gpu + (ids.empty() ? "" : " (" + joined(ids) + ")");
 }
 
 FaultSummary summary_of(const Diagnosis& d) {

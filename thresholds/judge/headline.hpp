@@ -16,11 +16,13 @@ struct FaultSummary {
   std::string next;   // the next command; empty if there is none
 };
 
-/// Returns "node17 GPU 2", or "node17" if the place is no GPU.
-std::string host_and_gpu(const Culprit&);
+/// The identifiers of a place. few: enough to find it. all: launchers know the rank, tools of the driver the UUID, the
+/// repair desk the serial number.
+enum class Identifiers { few, all };
 
-/// Returns the place as headline and page name it: "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)".
-std::string place_text(const Culprit&);
+/// Returns "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)", or with all identifiers "rank 2, node17 GPU 2, GPU-4f2a,
+/// serial 1654, 0000:00:08.0".
+std::string place_text(const Culprit&, Identifiers = Identifiers::few);
 
 FaultSummary summary_of(const Diagnosis&);
 FaultSummary summary_of(const Finding&);
