@@ -18,7 +18,7 @@ namespace {
 [[noreturn]] void end_incomplete() {
   write_all(
       STDERR_FILENO,
-      "shakedown: out of memory, or an error inside: nothing is said of the machine; free memory and try again\n");
+      "shakedown: out of memory, or an internal error: the machine was not judged; free memory and try again\n");
   std::_Exit(exit_incomplete);
 }
 

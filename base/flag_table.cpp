@@ -20,13 +20,13 @@ std::string one_of(const Flag& flag, const std::string& value) {
   std::erase(shown, ']');
   std::replace(shown.begin(), shown.end(), '|', ',');
   const auto choices = words_of_list(shown);
-  return std::find(choices.begin(), choices.end(), value) != choices.end() ? "" : "is none of " + joined(choices);
+  return std::find(choices.begin(), choices.end(), value) != choices.end() ? "" : "is not one of " + joined(choices);
 }
 
 std::string list(const Flag&, const std::string& value) {
   const auto words = words_of_list(value);
   const bool whole = std::find(words.begin(), words.end(), "") == words.end();
-  return whole ? "" : "has an empty word; write words with one comma between them";
+  return whole ? "" : "has an empty word; separate words with one comma";
 }
 
 /// Returns `why` unless the value is a number for which `is_good` holds.
@@ -54,22 +54,22 @@ std::string duration(const Flag& flag, const std::string& value) {
 
 std::string share(const Flag&, const std::string& value) {
   return unless<double>(
-      value, [](double x) { return x >= 0 && x < 1; }, "is not from 0 to below 1, as 0.05 is");
+      value, [](double x) { return x >= 0 && x < 1; }, "must be at least 0 and below 1, such as 0.05");
 }
 
 std::string effect(const Flag&, const std::string& value) {
   return unless<double>(
-      value, [](double x) { return x > 0 && x < 1; }, "is not above 0 and below 1, as 0.05 is");
+      value, [](double x) { return x > 0 && x < 1; }, "must be above 0 and below 1, such as 0.05");
 }
 
 std::string lower_half(const Flag&, const std::string& value) {
   return unless<double>(
-      value, [](double x) { return x >= 0 && x < 0.5; }, "is not from 0 to below 0.5, as 0.01 is");
+      value, [](double x) { return x >= 0 && x < 0.5; }, "must be at least 0 and below 0.5, such as 0.01");
 }
 
 std::string columns(const Flag&, const std::string& value) {
   return unless<int>(
-      value, [](int n) { return n >= 40; }, "is not a number from 40 on, as a table needs");
+      value, [](int n) { return n >= 40; }, "must be a number of columns from 40 on");
 }
 
 std::string seed(const Flag&, const std::string& value) {
@@ -81,7 +81,7 @@ std::string rising(const Flag&, const std::string& value) {
   double last = 0;
   for (const auto& word : words_of_list(value)) {
     const auto number = number_in<int>(word);
-    if (!number || *number <= last) return "does not rise: write numbers of nodes as in 1,2,4,8";
+    if (!number || *number <= last) return "must be increasing numbers of nodes, such as 1,2,4,8";
     last = *number;
   }
   return "";
@@ -99,7 +99,7 @@ std::string truth(const Flag& flag, const std::string& value) {
 std::string min_time(const Flag&, const std::string& value) {
   static const std::regex form("[0-9]*\\.?[0-9]+(e-?[0-9]+)?(s|x)?", std::regex::extended | std::regex::icase);
   const bool good = std::regex_match(value, form) && std::strtod(value.c_str(), nullptr) <= max_positive;
-  return good ? "" : "is not a number of seconds up to 10000000, or of iterations as in 3x";
+  return good ? "" : "must be seconds up to 10000000, or iterations such as 3x";
 }
 
 const std::string measuring = "accept measure", runs = measuring + " bench";
@@ -111,95 +111,95 @@ const std::string all_judges = comparing + " archive compare demo stored " + bas
 
 /// A row without takers is the title of a group.
 const FlagTable rows{
-    {"what is measured"},
-    {"--tier", "=quick|full", runs, "few sizes, or all and lasting loads (quick; SHAKEDOWN_TIER for accept)", one_of},
-    {"--families", "=A,B", measuring + " bench_all", "measure these only; the verdict says what it then misses", list},
-    {"--backend", "=auto|cuda|host", "bench", "auto is cuda on a machine with an NVIDIA GPU (auto)", one_of},
-    {"--retune", "", runs, "time algorithms again, whatever earlier runs on such GPUs chose"},
-    {"--despite-preflight", "", measuring, "measure although pre-flight failed (SHAKEDOWN_DESPITE_PREFLIGHT=1)"},
-    {"--again", "[=RUN]", "accept", "repeat what failed in the last run, or in RUN, and say before and after"},
-    {"--scaling", "[=1,2,4]", "accept", "AllReduce and training also on fewer nodes", rising},
-    {"--against", "=KEY:VALUE", steps, "compare each row with another batch, seq, retain, shard, tp, ..."},
-    {"--dcgm", "=1|2|3", runs, "pre-flight runs dcgmi diag of this level, seconds to minutes (SHAKEDOWN_DCGM)", one_of},
-    {"--shared-folder", "=DIR", runs, "pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)"},
-    {"--checkpoint-dir", "=DIR", runs, "write checkpoints into it, which must fit (TMPDIR; SHAKEDOWN_CHECKPOINT_DIR)"},
-    {"--plan", "", runs, "say what would run, with seconds and memory, and end"},
+    {"measurement"},
+    {"--tier", "=quick|full", runs, "few sizes, or all sizes and long loads (quick; SHAKEDOWN_TIER)", one_of},
+    {"--families", "=A,B", measuring + " bench_all", "measure only these; the verdict is at best PARTIAL", list},
+    {"--backend", "=auto|cuda|host", "bench", "devices to measure; auto: cuda if there is an NVIDIA GPU (auto)", one_of},
+    {"--retune", "", runs, "tune algorithms again, without the stored choices"},
+    {"--despite-preflight", "", measuring, "measure even if pre-flight fails (SHAKEDOWN_DESPITE_PREFLIGHT=1)"},
+    {"--again", "[=RUN]", "accept", "repeat what failed in the last run, or in RUN, and compare"},
+    {"--scaling", "[=1,2,4]", "accept", "also measure AllReduce and training on fewer nodes", rising},
+    {"--against", "=KEY:VALUE", steps, "compare each row with another value of batch, seq, retain, tp, ..."},
+    {"--dcgm", "=1|2|3", runs, "run dcgmi diag of this level in pre-flight (SHAKEDOWN_DCGM)", one_of},
+    {"--shared-folder", "=DIR", runs, "check that all hosts see the same files there (SHAKEDOWN_SHARED_FOLDER)"},
+    {"--checkpoint-dir", "=DIR", runs, "folder with space for checkpoints (TMPDIR; SHAKEDOWN_CHECKPOINT_DIR)"},
+    {"--plan", "", runs, "print the plan with seconds and memory, and exit"},
     {"--model", "=NAME", "bench_train_step", "with --plan: the memory of each rank of this model; needs no GPU"},
     {"--ranks", "=N", "bench_train_step", "with --model: the number of ranks", count},
     {"--tp", "=N", "bench_train_step", "with --model: ranks that share each layer", count},
     {"--batch", "=N", "bench_train_step", "with --model: sequences of each rank", count},
     {"--seq", "=N", "bench_train_step", "with --model: tokens of each sequence", count},
-    {"--telemetry", "=on|off", "bench", "record clocks, power, heat and errors of the GPUs meanwhile (on)", one_of},
-    {"how long"},
+    {"--telemetry", "=on|off", "bench", "record clocks, power, temperature and errors of the GPUs (on)", one_of},
+    {"duration"},
     {"--timeout", "=S", runs, "end the job if a benchmark does not advance for S seconds (300; SHAKEDOWN_TIMEOUT)",
      seconds},
-    {"--limit", "=S", measuring, "answer within S seconds, with INCOMPLETE if need be", seconds},
-    {"--startup-timeout", "=S", runs, "seconds until every host must have answered (120)", seconds},
-    {"--for", "=8m|24h|7d", "accept", "a soak: judged rounds of all families in changing order, and their trends",
+    {"--limit", "=S", measuring, "end within S seconds, as INCOMPLETE if necessary", seconds},
+    {"--startup-timeout", "=S", runs, "time limit in seconds for the answer of every host (120)", seconds},
+    {"--for", "=8m|24h|7d", "accept", "run a soak: rounds of all families in random order, and trends",
      duration},
-    {"--resume", "", "accept", "go on with the soak in latest, or in --folder, after a kill or a reboot"},
+    {"--resume", "", "accept", "continue the soak in latest, or in --folder, after a kill or a reboot"},
     {"--stop-on", "=fail", "accept", "end a soak at its first failure", one_of},
-    {"--seed", "=N", "accept", "seed for the order of a soak (random, and recorded)", seed},
+    {"--seed", "=N", "accept", "seed for the order of families in a soak (random; recorded)", seed},
     {"folders and hosts"},
     {"--results", "=DIR", measuring, "folder of the runs (SHAKEDOWN_RESULTS, build/results, ./results)"},
     {"--keep", "=N", measuring, "number of run folders to keep there (20)", count},
-    {"--folder", "=DIR", measuring, "measure into this folder instead"},
+    {"--folder", "=DIR", measuring, "write this run into DIR"},
     {"--interface", "=NAME", measuring, "network interface of ranks, MPI and NCCL (SHAKEDOWN_INTERFACE)"},
     {"--out-dir", "=DIR", "bench_all", "write DIR/FAMILY.json, each as bench_FAMILY would"},
     {"--stream", "", "bench_all", "print one line for each family, {\"family\": ..., \"result\": ...}"},
-    {"--site", "=FILE", "bench", "description of this cluster, for the leaf switch of each host"},
-    {"--run-id", "=ID", "bench", "recorded: the run that this is a part of (random)"},
-    {"--crashed", "=A,B", "bench", "recorded: an earlier program of this run died in these families", list},
-    {"--lost", "=A,B", "bench", "recorded: these hosts were lost then, and are not measured any more", list},
-    {"--tolerate-errors", "", "bench", "exit code 0 although rows have errors, for a program that reads the results"},
-    {"what is judged, and by what"},
+    {"--site", "=FILE", "bench", "site file, which has the leaf switch of each host"},
+    {"--run-id", "=ID", "bench", "id of the run, recorded in the result (random)"},
+    {"--crashed", "=A,B", "bench", "families in which an earlier program of this run crashed (recorded)", list},
+    {"--lost", "=A,B", "bench", "hosts that were lost then (recorded)", list},
+    {"--tolerate-errors", "", "bench", "exit with 0 even if rows have errors"},
+    {"judgement"},
     {"--results", "=F[,F...]", readers + " regress archive baseline_create",
-     "result files or their folders; the latest run in a folder of runs", list},
-    {"--families", "=A,B", readers + " regress compare", "judge these only; at best PARTIAL, or FIT for preflight",
+     "result files, or folders of them; in a folder of runs, the latest run", list},
+    {"--families", "=A,B", readers + " regress compare", "judge only these; at best PARTIAL, or FIT for preflight",
      list},
     {"--thresholds", "=F", all_judges,
-     "a profile as h200-sxm, its file, or a folder (SHAKEDOWN_THRESHOLDS, else ours)"},
-    {"--site", "=FILE", judging, "description of this cluster: fabric, topology, roster, own limits"},
-    {"--roster", "=FILE", judging, "hosts that must report, each line host, host 8, host slots=8 or node[1-4]"},
-    {"--expect", "=WHAT", judging + " bench", "ranks=8,hosts=2,backend=cuda: what must report (SHAKEDOWN_EXPECT)"},
+     "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
+    {"--site", "=FILE", judging, "site file: fabric, topology, roster and limits of this cluster"},
+    {"--roster", "=FILE", judging, "file of expected hosts; a line is host, host 8, host slots=8 or node[1-4]"},
+    {"--expect", "=WHAT", judging + " bench", "expected machine: ranks=8,hosts=2,backend=cuda (SHAKEDOWN_EXPECT)"},
     {"--baseline", "=F[,F...]", comparing + " baseline_merge baseline_show", "compare with baseline.json or results",
      list},
-    {"--tolerance", "=X", judging, "how far a run may fall short of --baseline, relative (0.05)", share},
+    {"--tolerance", "=X", judging, "largest relative loss against --baseline that passes (0.05)", share},
     {"--allow-different", "", comparing, "permit a baseline of other machines or settings"},
-    {"--scaling", "=DIR[,DIR...]", readers, "the same with other numbers of ranks or nodes", list},
-    {"--run-id", "=ID", readers, "the run that all files must be of; @FILE reads it there"},
+    {"--scaling", "=DIR[,DIR...]", readers, "results of the same benchmarks on other numbers of ranks or nodes", list},
+    {"--run-id", "=ID", readers, "id that all files must have; @FILE reads it from FILE"},
     {"--mixed-runs", "", readers, "permit files of different runs"},
-    {"--allow-faults", "", comparing + " compare", "permit results with an injected fault, to test the tests"},
-    {"--min-effect", "=X", "regress compare", "the least change to report, relative (0.01)", effect},
+    {"--allow-faults", "", comparing + " compare", "permit results with an injected fault, for tests"},
+    {"--min-effect", "=X", "regress compare", "smallest relative change to report (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR, and add this one if nothing is worse"},
-    {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL, if all that was asked for is good"},
-    {"--skip-unmeasured", "", "acceptance_test", "exit with 77 then, which CTest takes for a skipped test"},
-    {"what is shown and written"},
+    {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL"},
+    {"--skip-unmeasured", "", "acceptance_test", "exit with 77, a skipped test of CTest, if nothing was measured"},
+    {"output"},
     {"--out", "=DIR", baselines, "write DIR/<profile>/<N>ranks/baseline.json"},
     {"--out", "=DIR", "demo", "folder of results, verdict and page (shakedown-demo)"},
-    {"--fault", "=slow-hbm|slow-gpu|slow-link|none", "demo", "what is wrong with one of the GPUs (slow-hbm)", one_of},
-    {"--out", "=FILE", "archive", "name of the tar (shakedown-RUN.tar here)"},
+    {"--fault", "=slow-hbm|slow-gpu|slow-link|none", "demo", "fault of one GPU (slow-hbm)", one_of},
+    {"--out", "=FILE", "archive", "name of the tar file (shakedown-RUN.tar)"},
     {"--floors", "=F.yaml", baselines, "propose a profile named F from the observed values"},
-    {"--quantile", "=X", baselines, "with --floors: this quantile of the values (0.01)", lower_half},
-    {"--margin", "=X", baselines, "with --floors: less this part of it (0.03)", share},
+    {"--quantile", "=X", baselines, "with --floors: quantile of the values for a floor (0.01)", lower_half},
+    {"--margin", "=X", baselines, "with --floors: margin below that quantile (0.03)", share},
     {"--nodes", "=DIR", "nodes stored", "write good_nodes, bad_nodes (host files) and nodes.json there"},
-    {"--scontrol", "", "nodes stored", "print commands for Slurm: drain bad nodes, return good ones that we drained"},
+    {"--scontrol", "", "nodes stored", "print Slurm commands that drain bad nodes and resume good ones"},
     {"--kubectl", "", "nodes stored", "print the same commands for Kubernetes"},
-    {"--explain", "=KEY", "report acceptance_test", "print how the judgement of this key came about"},
-    {"--all", "", all_judges, "list the values without a rule, and the copies of every host, too"},
+    {"--explain", "=KEY", "report acceptance_test", "print the rules and the values of this key"},
+    {"--all", "", all_judges, "also list values without a rule, and the copies of every host"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
     {"--help", "", all_judges + " bench", "print this; also -h"},
     {"--version", "", all_judges + " bench", "print the version; also -V"},
     // Rank 0 decides these for all ranks. All other flags of the library are passed to it.
-    {"of Google Benchmark, whose other flags work too"},
-    {"--benchmark_filter", "=REGEX", "bench", "measure keys that match; -REGEX those that do not"},
-    {"--benchmark_list_tests", "[=BOOL]", "bench", "print the keys, and end", truth},
+    {"Google Benchmark (its other flags work too)"},
+    {"--benchmark_filter", "=REGEX", "bench", "measure keys that match; with -REGEX those that do not"},
+    {"--benchmark_list_tests", "[=BOOL]", "bench", "print the keys, and exit", truth},
     {"--benchmark_repetitions", "=N", "bench", "measure each key N times (1)", count},
     {"--benchmark_min_time", "=S", "bench", "seconds of samples of each key, or iterations as in 3x", min_time},
-    {"--benchmark_format", "=console|json|csv", "bench", "form of standard output (console)", one_of},
-    {"--benchmark_out", "=FILE", "bench", "write the result into a file, too"},
-    {"--benchmark_out_format", "=console|json|csv", "bench", "form of that file (json)", one_of},
+    {"--benchmark_format", "=console|json|csv", "bench", "format of standard output (console)", one_of},
+    {"--benchmark_out", "=FILE", "bench", "also write the result into a file"},
+    {"--benchmark_out_format", "=console|json|csv", "bench", "format of that file (json)", one_of},
     {"--benchmark_color", "[=BOOL|auto]", "bench", "colour the console (no)", truth},
     {"--benchmark_counters_tabular", "[=BOOL]", "bench", "print counters as a table", truth},
     {"--benchmark_enable_random_interleaving", "[=BOOL]", "bench", "true is refused", truth},

@@ -100,11 +100,11 @@ GivenFlags parse_flags(const FlagTable& table, const std::string& taker, const s
     const Flag* const flag = find_flag(table, name, taker);
     if (flag == nullptr) refuse_unknown(table, taker, word);
     if (!flag->is_taken_by(taker)) {
-      throw InputError(name + ": " + shown_taker(taker) + " would ignore it; it is of " + takers_text(table, name));
+      throw InputError(name + ": " + shown_taker(taker) + " does not take it; it is a flag of " + takers_text(table, name));
     }
     const auto value = word.size() > name.size() ? std::optional(word.substr(name.size() + 1)) : std::nullopt;
     if (!values.emplace(name, value.value_or("")).second) {
-      throw InputError(name + " is given twice, and one of the two would be lost: give it once");
+      throw InputError(name + " is given twice: give it once");
     }
     check_value(*flag, value);
   }

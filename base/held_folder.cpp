@@ -46,7 +46,7 @@ HeldFolder HeldFolder::create(const HeldFolder& parent, const fs::path& name) {
   constexpr mode_t not_for_others = 0755;
   if (mkdirat(parent.folder_.get(), name.c_str(), not_for_others) != 0 && errno != EEXIST) refuse(path, error_text());
   Descriptor folder(openat(parent.folder_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder.is_open()) refuse(path, "is a link, or no folder; remove it, or name another one with --results=DIR");
+  if (!folder.is_open()) refuse(path, "is a link, or not a folder; remove it, or name another one with --results=DIR");
   HeldFolder held(std::move(folder), path);
   held.require_trust();
   struct stat facts {};
@@ -72,7 +72,7 @@ RunFile::RunFile(fs::path path, Mode mode) : path_(std::move(path)) {
   struct stat facts {};
   const bool known = fstat(file_.get(), &facts) == 0;
   if (!known || !S_ISREG(facts.st_mode) || facts.st_nlink != 1) {
-    refuse(path_, "is no file of this run alone; remove it, or name another folder with --results=DIR");
+    refuse(path_, "is not a file of this run alone; remove it, or name another folder with --results=DIR");
   }
   if (mode == Mode::replace && ftruncate(file_.get(), 0) != 0) refuse(path_, error_text());
 }

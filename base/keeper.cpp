@@ -107,7 +107,7 @@ class Keeper {
     const auto end = work_.kill();
     if (!end.is_abandoned) return keeping_.answer(why);
     board_.end_supervisors();
-    return keeping_.answer(why + "; process " + std::to_string(work_.pid()) + " waits in the kernel and stays");
+    return keeping_.answer(why + "; process " + std::to_string(work_.pid()) + " is blocked in the kernel and cannot be killed");
   }
 
   const Keeping& keeping_;

@@ -29,7 +29,7 @@ void require_room(const Session& session, const TrainStepSpec& step) {
   const double needed = 2 * cost(CheckpointSpec{CheckpointOp::write, step}).bytes;
   if (error || room >= needed) return;
   throw InputError(
-      fmt::format("{}: has room for {:.3g} GB, and checkpoints need {:.3g} GB while one replaces another "
+      fmt::format("{}: has {:.3g} GB free, but checkpoints need {:.3g} GB while one replaces another "
                   "(--checkpoint-dir); choose another folder",
                   folder, room / 1e9, needed / 1e9));
 }

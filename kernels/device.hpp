@@ -122,7 +122,7 @@ class Work {
 
   /// Sets one number of the input to NaN, so that tests can prove that it does not become a result. Errors:
   /// std::logic_error if the operation has no such test.
-  virtual void poison_input() { throw std::logic_error("this operation has no test with a number that is none"); }
+  virtual void poison_input() { throw std::logic_error("this operation cannot inject NaN"); }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ namespace fs = std::filesystem;
 
 constexpr int could_not_run = 3;
 
-/// A health check or a bare container may start us with nothing. Where there is neither HOME nor an entry of this user
-/// in /etc/passwd, mpirun (Open MPI 4.1) would end with SIGSEGV.
+/// The environment may be empty, as in a health check or a bare container. mpirun (Open MPI 4.1) crashes with SIGSEGV
+/// without HOME and without an entry of this user in /etc/passwd.
 [[nodiscard]] SessionFolder provide_environment() {
   setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
   const TimedCall call(CallKind::name_service, "getpwuid, the entry of this user");
@@ -73,13 +73,13 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   return 0;
 }
 
-/// Returns the exit code of this process if it is a rank that another program has started, and not the first one.
+/// Returns the exit code if another program has started this process as a rank other than the first.
 std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
   if (!rank) return std::nullopt;
   if (options.soak_s || options.resume || options.scaling || options.again) {
     throw CannotRun(
-        "--for, --resume, --scaling and --again start the ranks anew, which RANK and WORLD_SIZE leave to others: unset "
+        "--for, --resume, --scaling and --again start the ranks several times, but RANK and WORLD_SIZE start them once: unset "
         "these, and let mpirun or srun start the ranks");
   }
   if (*rank == 0) return std::nullopt;
@@ -104,7 +104,7 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
     stop_if_told(signals);
     missed = measure_families(options, start, programs, run, signals);
     if (options.scaling) measure_on_fewer_nodes(options, start, programs, run, signals);
-  } catch (const CannotRun& error) {  // the families on disk are judged all the same
+  } catch (const CannotRun& error) {  // the families on disk are judged anyway
     if (!anything_in(run.path(), programs)) throw;
     say(error.what());
     run.break_off(error.what());
@@ -133,12 +133,12 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
 
 namespace {
 
-/// The same from its start on; a run in which nothing was measured has a verdict of its own, too.
+/// Judges the run. A run without any result has a verdict, too.
 Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& programs, RunFolder& run, Signals& signals) {
   try {
     stop_if_told(signals);
     auto start = agreed_launch(options, process_environment(), signals);
-    if (options.scaling) fewer_nodes(options, start, programs);  // what cannot be is said before anything is measured
+    if (options.scaling) fewer_nodes(options, start, programs);  // reports contradictions before any measurement
     return judge_run(options, start, programs, run, signals, judge_apart);
   } catch (const DriverHangs& error) {
     run.break_off(error.what());
@@ -161,13 +161,13 @@ Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& progra
 
 namespace {
 
-/// The run whose failures --again repeats.
+/// Returns the run whose failures --again repeats.
 struct EarlierRun {
   std::string name;
   Verdict verdict;
 };
 
-/// Reads that run, and limits the options to what failed in it. Errors: InputError.
+/// Reads that run, and restricts the options to its failures. Errors: InputError.
 std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   if (!options.again) return std::nullopt;
   const fs::path results = options.results ? *options.results : usual_results(), named = *options.again;
@@ -182,7 +182,7 @@ std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   return run;
 }
 
-/// The text of a verdict with what became of the earlier run after its first line.
+/// Returns the text of a verdict with the comparison with the earlier run after its first line.
 std::string with_earlier(const std::string& text, const EarlierRun& run, const Verdict& now, TerminalStyle style) {
   const auto rest = text.find("\n\n") + 2;
   return text.substr(0, rest) + again_text(run.name, run.verdict, now, style) + text.substr(rest);
@@ -197,7 +197,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
     options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
-  check_references(options.judge);  // what is wrong there is said before anything is measured
+  check_references(options.judge);  // reports errors in them before any measurement
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
@@ -234,7 +234,7 @@ int measure(const std::vector<std::string>& words) {
 }
 
 int discover(const std::vector<std::string>& words) {
-  if (!words.empty()) throw InputError("discover takes nothing, and was given \"" + words.front() + "\"; see --help");
+  if (!words.empty()) throw InputError("discover takes no arguments, but was given \"" + words.front() + "\"; see --help");
   std::puts(answer_line(answer_of_this_host(process_environment())).c_str());
   return 0;
 }
@@ -251,7 +251,7 @@ int inventory(const std::vector<std::string>& words) {
 
 namespace {
 
-/// Errors: InputError for a program that this host, which alone shall run it, cannot run.
+/// Throws InputError if this host alone must run a program but cannot.
 void require_program(const std::string& name) {
   if (name.find('/') == std::string::npos ? on_path(process_environment(), name) : access(name.c_str(), X_OK) == 0)
     return;
@@ -261,7 +261,7 @@ void require_program(const std::string& name) {
 }  // namespace
 
 int launch(const std::vector<std::string>& words) {
-  if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
+  if (words.empty()) throw InputError("launch: a program is missing; write shakedown launch PROGRAM [ARGS]");
   const auto session = provide_environment();
   Signals signals;
   const auto options = parse_accept_options({}, process_environment());
@@ -276,7 +276,7 @@ int launch(const std::vector<std::string>& words) {
 }
 
 int ctest_step(const std::vector<std::string>& words) {
-  if (words.size() != 2) throw InputError("ctest: the form is shakedown ctest FOLDER begin|all|gate|FAMILY");
+  if (words.size() != 2) throw InputError("ctest: write shakedown ctest FOLDER begin|all|gate|FAMILY");
   const auto session = provide_environment();
   const fs::path folder = words.front();
   const auto& step = words.back();
@@ -296,11 +296,11 @@ int ctest_step(const std::vector<std::string>& words) {
   Screen screen(programs.families);
   if (all) {
     measure_together(options, start, programs, folder, id, signals,
-                     screen);  // what is then missing can be measured alone
+                     screen);  // missing families can run separately
     return 0;
   }
   const bool there = !measure_family(options, start, programs, folder, id, step, signals, screen);
-  // Its absence is judged; a user who measures despite pre-flight also does so if it could not run.
+  // A missing result is judged. A user who measures despite pre-flight continues even if pre-flight could not run.
   return there || (step == "preflight" && options.despite_preflight) ? 0 : could_not_run;
 }
 

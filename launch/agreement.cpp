@@ -33,10 +33,10 @@ Words with(const Words& prefix, const Words& command) {
 
 std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
 
-/// A job that the hosts answer, and what else was said.
+/// A job that the hosts answer, and its other output.
 struct Discovery {
   std::vector<HostAnswer> answers;
-  std::vector<std::string> said;  // on standard error; its first lines
+  std::vector<std::string> said;  // first lines of standard error
 };
 
 constexpr std::size_t max_lines_said = 500;
@@ -59,7 +59,7 @@ struct AskedAlone {
   std::map<std::string, StartCause> causes;
 };
 
-/// mpirun waits for all hosts before it starts anything: the one that does not start is found by asking each alone.
+/// mpirun starts nothing until all hosts are available. To find the failing host, each one is asked alone.
 AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
   AcceptOptions patience = options;
@@ -86,7 +86,7 @@ AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Wo
   return all;
 }
 
-/// Says that no host has answered, and why: each fault once, with the hosts that have it.
+/// Reports that no host has answered, with each reason once and its hosts.
 std::string nobody_answered(const Words& hosts, const std::map<std::string, StartCause>& causes,
                             const StartCause& cause_of_all) {
   constexpr std::size_t max_hosts_named = 8, max_faults_named = 3;
@@ -133,7 +133,7 @@ std::vector<AbsentHost> without_hung(std::vector<HostAnswer>& hosts) {
   return hung;
 }
 
-/// Says what CUDA does not take of a host's mask. Errors: CannotRun if CUDA then shows no GPU.
+/// Reports what CUDA ignores in a host's mask. Errors: CannotRun if CUDA shows no GPU.
 void require_usable_mask(const std::vector<HostAnswer>& hosts) {
   for (const auto& host : hosts) {
     if (!host.mask_ignored) continue;
@@ -176,7 +176,7 @@ Launch chosen_launch(const AcceptOptions& options, const LaunchSite& site) {
 struct AskedHosts {
   std::vector<HostAnswer> hosts;
   Words absent;
-  std::map<std::string, std::string> reasons;  // of those absent
+  std::map<std::string, std::string> reasons;  // of absent hosts
   std::string why_none;                        // if no host has answered
 };
 
@@ -202,7 +202,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
                  [&](const auto& host) { return !is_one_of(host, lost); });
     alone = ask_each(options, launch, present, signals);
   }
-  // If each answers alone, what kept them from answering together would keep the ranks from it, too.
+  // If each host answers alone, the fault that prevents a joint answer would also prevent the ranks.
   if (!alone.causes.empty()) asked.hosts = distinct_hosts(std::move(alone.answers));
   for (const auto& [host, why] : alone.causes) {
     asked.absent.push_back(host);
@@ -287,7 +287,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   if (asked.hosts.empty()) throw DriverHangs(hung);
   for (const auto& host : asked.absent) {
     if (is_one_of(host, lost)) continue;
-    say("host " + host + " does not answer: it is left out, and missed: " + asked.reasons[host]);
+    say("host " + host + " does not answer: it is left out and counts as missing: " + asked.reasons[host]);
   }
   require_usable_mask(asked.hosts);
   int most = 0;

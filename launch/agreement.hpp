@@ -1,4 +1,4 @@
-// The launch on which all hosts agree: the discovery, and the hosts that are left out because of it.
+// The discovery, the hosts that it leaves out, and the launch on the others.
 #pragma once
 
 #include <optional>
@@ -11,31 +11,31 @@
 
 namespace shakedown {
 
-/// No host is left whose driver answers.
+/// Thrown if the driver of no remaining host answers.
 struct DriverHangs : CannotRun {
   explicit DriverHangs(std::vector<AbsentHost> hung) : CannotRun(hung.front().reason), hosts(std::move(hung)) {}
   std::vector<AbsentHost> hosts;
 };
 
-/// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
-/// and stay expected. Hosts that are known to be lost are not asked. Errors: CannotRun if none answers within the
-/// start's limit.
+/// Returns the launch on the hosts that answer. Hosts that do not answer are reported and left out, and stay expected.
+/// Does not ask hosts that are known to be lost. Errors: CannotRun if no host answers within the time limit of the
+/// start.
 Launch agreed_launch(const AcceptOptions&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
 
-/// The same; nothing, and why, if none answers.
+/// Returns the same launch; nullopt with the reason if no host answers.
 std::optional<Launch> launch_that_answers(const AcceptOptions&, const Environment&, Signals&,
                                           const std::vector<std::string>& lost, std::string& why);
 
-/// Returns the hosts of a launch that ranks have named, by their own names or those of their nodes.
+/// Returns the hosts of a launch by the names that ranks have reported: host names, or node names of pods.
 std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
 
-/// Returns whether a program is in a folder of PATH, and can be run.
+/// True if a program is in a folder of PATH and can be executed.
 bool on_path(const Environment&, const std::string& program);
 
-/// One line on standard error, "shakedown: ...".
+/// Prints "shakedown: TEXT" on standard error.
 void say(const std::string& line);
 
-/// Errors: CannotRun if a signal has been taken.
+/// Throws CannotRun if a signal has arrived.
 void stop_if_told(Signals&);
 
 }  // namespace shakedown

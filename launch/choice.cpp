@@ -49,18 +49,16 @@ Words split(const std::string& text) {
   return words;
 }
 
-/// Settings that a launch shall have unless the user has others.
+/// Settings of a launch unless the user has set others.
 std::vector<std::pair<std::string, std::string>> settings(const Environment& environment) {
   std::vector<std::pair<std::string, std::string>> all{
-      // A host that cannot be reached any more is noticed within a quarter of a minute, instead of 8.
+      // Detects an unreachable host within 15 s instead of 8 minutes.
       {"OMPI_MCA_oob_tcp_keepalive_time", "8"},
       {"OMPI_MCA_oob_tcp_keepalive_intvl", "2"},
       {"OMPI_MCA_oob_tcp_keepalive_probes", "3"},
-      // MPI only brings the ranks together and keeps them in step: the transport that is ready at once, where others
-      // take 0.2 s.
+      // MPI only starts and synchronizes the ranks. This transport is ready at once, others need 0.2 s.
       {"OMPI_MCA_pml", "ob1"},
-      // mpirun wants to know the cores of its host. Its GPUs too, which hwloc opens through OpenCL, would take it 0.4
-      // s.
+      // mpirun needs the cores of its host, but not the GPUs, which hwloc would open through OpenCL in 0.4 s.
       {"HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl"}};
   std::erase_if(all, [&](const auto& setting) { return environment(setting.first).has_value(); });
   return all;
@@ -79,13 +77,13 @@ Words mpirun(const LaunchSite& site) {
   return words;
 }
 
-/// The hosts of the host file that a variable names; none where there is no such file.
+/// Returns the hosts of the host file that a variable names; empty without such a file.
 std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {
   if (!site.host_file) return {};
   return with_slots(hosts_of_file(*site.host_file, host_file_of(site.environment).value_or("host file")));
 }
 
-/// mpirun on the hosts of a file, or of a Slurm job, that it knows by itself.
+/// Returns mpirun on the hosts of a file, or of a Slurm job, which it finds itself.
 void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   launch.prefix = launch.discovery = launch.alone = mpirun(site);
   if (!site.absent.empty()) {
@@ -93,7 +91,7 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
     const auto listed = hosts_of(site);
     for (const auto& host : launch.hosts) {
       if (is_absent(site, host)) continue;
-      // A name alone would be one rank.
+      // A name without a number would be one rank.
       const auto entry = std::find_if(listed.begin(), listed.end(), [&](const auto& e) { return e.name == host; });
       present.push_back(entry == listed.end() ? host : host + ":" + std::to_string(entry->slots));
     }
@@ -104,14 +102,14 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   append(launch.prefix, shape);
   append(launch.discovery, {"--map-by", "ppr:1:node", "--oversubscribe"});
   append(launch.alone, {"--map-by", "ppr:1:node", "--oversubscribe", "--host"});
-  // mpirun hands on its own variables only.
+  // mpirun passes only its own variables on.
   for (const auto* variable :
        {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH", "SHAKEDOWN_CUDA_LIBRARIES", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (site.environment(variable)) append(launch.prefix, {"-x", variable});
   }
 }
 
-/// The names of hosts with their slots, as mpirun takes them, without those that are absent.
+/// Returns the hosts with their slots for mpirun, without absent ones.
 Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite& site) {
   Words entries;
   for (const auto& host : listed) {
@@ -120,7 +118,7 @@ Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite
   return entries;
 }
 
-/// The prefix of a user. A prefix of mpirun is understood well enough to leave out hosts that do not start.
+/// Returns the prefix of a user. A prefix of mpirun is parsed so that hosts that do not start can be left out.
 Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   launch.prefix = launch.discovery = prefix;
   launch.host_count = 0;
@@ -148,15 +146,15 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   return launch;
 }
 
-/// Whether an MPI launcher has started this process.
+/// True if an MPI launcher has started this process.
 bool is_of_mpi(const Environment& environment) {
   constexpr std::array launchers{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
   return std::any_of(launchers.begin(), launchers.end(),
                      [&](const char* name) { return environment(name).has_value(); });
 }
 
-/// One rank of several that torchrun, a pod's job or a script has started, each with a front door of its own: they meet
-/// over TCP (fixtures/ranks/rendezvous.hpp).
+/// Returns a launch as one rank of several that torchrun, a pod's job or a script has started, each with its own
+/// shakedown. They connect over TCP (fixtures/ranks/rendezvous.hpp).
 std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (!set_in(environment, variable)) return std::nullopt;
@@ -164,7 +162,7 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   if (is_of_mpi(environment)) return std::nullopt;
   launch.rank = number_in(environment, "RANK", 0);
   launch.ranks = number_in(environment, "WORLD_SIZE", 1);
-  if (*launch.ranks == 0) throw CannotRun("WORLD_SIZE=0 is no number of ranks: correct or unset it");
+  if (*launch.ranks == 0) throw CannotRun("WORLD_SIZE=0 is not a number of ranks: correct or unset it");
   if (*launch.ranks == 1) return std::nullopt;
   if (*launch.rank >= *launch.ranks) {
     throw CannotRun("RANK=" + std::to_string(*launch.rank) +
@@ -173,23 +171,22 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   launch.host_count = 0;
   launch.variables.clear();  // of mpirun
   launch.note = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
-                ", as RANK and WORLD_SIZE say: the launcher that set them starts the others too, which meet at " +
+                " of RANK and WORLD_SIZE: the launcher that set them starts the others too; they connect to " +
                 *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
                 "; unset them to measure this machine alone";
   return launch;
 }
 
-/// A scheduler that is not understood may have given the job other hosts, which would not be measured.
+/// Refuses unknown schedulers: the job may have other hosts, which would not be measured.
 void refuse_promised_hosts(const Environment& environment) {
   const auto promised = promised_hosts(environment);
   if (!promised) return;
   refuse(std::string(promised->scheduler) + ": " + promised->said +
-             " promises several hosts, and this would measure its own alone:",
+             " promises several hosts, but only this host would be measured:",
          promised->launch);
 }
 
-/// One of several front doors that an MPI launcher has started would measure its own machine, and each of them say
-/// PASS.
+/// Refuses several instances that an MPI launcher has started: each would measure its own machine and print PASS.
 void refuse_one_of_several(const Environment& environment) {
   for (const auto* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     const auto size = set_in(environment, variable);
@@ -200,7 +197,7 @@ void refuse_one_of_several(const Environment& environment) {
   }
 }
 
-/// Refuses one rank of several without an address at which they meet: it would measure its own machine.
+/// Refuses one rank of several without a common address: it would measure only its own machine.
 void refuse_a_rank_without_meeting_place(const Environment& environment) {
   const auto rank = set_in(environment, "RANK"), size = set_in(environment, "WORLD_SIZE");
   if (!rank || !size || *size == "1" || is_of_mpi(environment)) return;
@@ -214,16 +211,15 @@ void refuse_a_rank_without_meeting_place(const Environment& environment) {
                   ", or unset RANK and WORLD_SIZE to measure this machine alone");
 }
 
-/// Whether srun has started this process. Steps of the batch script and of salloc's shell are no steps of srun; their
-/// numbers are the highest.
+/// True if srun has started this process. The batch script and salloc's shell have step numbers too, the highest ones.
 bool is_in_step(const Environment& environment) {
   constexpr unsigned first_special = 4294967290U;
   const auto step = set_in(environment, "SLURM_STEP_ID");
   return step && std::strtoul(step->c_str(), nullptr, 10) < first_special;
 }
 
-/// A step of several tasks is several front doors, on one host or on several; a step of a job of several nodes leaves
-/// nodes out.
+/// Refuses steps of several tasks, which start several instances, and steps on one node of a job with several, which
+/// omit nodes.
 void refuse_part_of_slurm_job(const Environment& environment, int hosts) {
   if (!is_in_step(environment)) return;
   const int tasks = number_in(environment, "SLURM_STEP_NUM_TASKS", number_in(environment, "SLURM_NTASKS", 1));
@@ -239,7 +235,7 @@ void refuse_part_of_slurm_job(const Environment& environment, int hosts) {
   }
 }
 
-/// Whether this process is outside of the one node of its job, as the shell of salloc on a login node is.
+/// True if this process is not on the only node of its job, as in the shell of salloc on a login node.
 bool is_outside_of_node(const LaunchSite& site, const Launch& launch) {
   if (set_in(site.environment, "SLURMD_NODENAME") || site.host.empty()) return false;
   return launch.hosts.size() == 1 && !same_host(launch.hosts.front(), site.host);
@@ -261,8 +257,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   launch.host_count = hosts;
   const int present = hosts - static_cast<int>(std::count_if(launch.hosts.begin(), launch.hosts.end(),
                                                              [&](const auto& host) { return is_absent(site, host); }));
-  // Where there are GPUs, they are counted host by host, which is stricter.
-  // Not even one for each GPU, or the job does not say, or the user does.
+  // True if the tasks of the job do not define the ranks: the user gives their number, or there are fewer tasks than
+  // GPUs. With GPUs the ranks are counted by host, which is stricter.
   const bool too_few = ranks_given || tasks < hosts * std::max(site.gpus, 1);
   if (!too_few && site.gpus == 0) launch.ranks = tasks;
   const auto per_host = std::to_string(ranks);
@@ -275,8 +271,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   }
   Words left_out;
   if (present < hosts) left_out = {"--exclude=" + joined(site.absent, ",")};
-  // Ranks meet over TCP (fixtures/ranks/rendezvous.hpp): under srun's pmix Open MPI 4.1 loses a rank in MPI_Init now
-  // and then (open-mpi/ompi#12495). A rank that dies ends the others at once.
+  // Ranks connect over TCP (fixtures/ranks/rendezvous.hpp): under srun's pmix, Open MPI 4.1 sometimes loses a rank in
+  // MPI_Init (open-mpi/ompi#12495). A crashed rank ends the others at once.
   launch.prefix = {"srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"};
   for (const auto* of_torchrun : {"RANK", "WORLD_SIZE"}) {
     if (set_in(environment, of_torchrun)) launch.variables.emplace_back(of_torchrun, "");
@@ -304,7 +300,7 @@ std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
   if (!of_mpirun && !site.host_file) refuse(*file + ", which the scheduler names, cannot be read:");
   if (!of_mpirun && launch.host_count <= 1) return std::nullopt;
   if (!of_mpirun) {
-    refuse(*file + " lists several hosts, and this would measure its own alone:",
+    refuse(*file + " lists several hosts, but only this host would be measured:",
            launch_with_host_file(site.environment));
   }
   if (launch.host_count == 0) refuse(*file + " names no hosts: correct the variable of Open MPI, or");
@@ -368,19 +364,20 @@ Launch choose_launch(const LaunchSite& site) {
     return launch;
   }
   launch.prefix = mpirun(site);
-  // One task of a Slurm step is one slot, which is too few: ranks are counted here. The names of Open MPI 4 and 5.
+  // One task of a Slurm step is one slot, which is too few; the ranks are counted here instead. The names are those of
+  // Open MPI 4 and 5.
   for (const auto* setting : {"OMPI_MCA_ras", "PRTE_MCA_ras"}) {
     if (set_in(environment, "SLURM_JOB_ID") && !environment(setting)) launch.variables.emplace_back(setting, "^slurm");
   }
-  // Open MPI then offers and takes only addresses that no other host can reach.
+  // With it, Open MPI offers and accepts only addresses that other hosts cannot reach.
   for (const std::string layer : {"oob", "btl"}) {
     const auto setting = "OMPI_MCA_" + layer + "_tcp_if_";
     const bool is_set = environment(setting + "include") || environment(setting + "exclude");
     if (!is_set) launch.variables.emplace_back(setting + "include", "lo");
   }
-  // mpirun wants it even where it has nowhere to go.
+  // mpirun requires it even without remote hosts.
   if (!site.ssh) launch.variables.emplace_back("OMPI_MCA_plm", "isolated");
-  append(launch.prefix, {"--oversubscribe", "-np", std::to_string(ranks)});  // a task may have one core for all GPUs
+  append(launch.prefix, {"--oversubscribe", "-np", std::to_string(ranks)});  // a task may have one core only
   return launch;
 }
 

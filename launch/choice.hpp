@@ -1,4 +1,4 @@
-// How programs are started on all ranks: decided now, not when they were built. Pure.
+// Chooses how programs are started on all ranks, at run time. Pure.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-/// Nothing could be measured: not the machine's failure, and not its pass. Exit code 3.
+/// Nothing could be measured, which says nothing about the machine. Exit code 3.
 struct CannotRun : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -20,56 +20,55 @@ struct CannotRun : std::runtime_error {
 /// The input of the choice.
 struct LaunchSite {
   Environment environment;
-  std::string host;                      // this one's name
-  std::optional<std::string> host_file;  // the text of the one that host_file_of names; nothing: it cannot be read
-  std::string srun_plugins;              // what srun --mpi=list prints; empty where there is no srun
-  int gpus = 0;                          // of one host, that may be used
-  bool mpirun = true;                    // is there
+  std::string host;                      // name of this host
+  std::optional<std::string> host_file;  // content of the file that host_file_of names; nullopt: unreadable
+  std::string srun_plugins;              // output of srun --mpi=list; empty without srun
+  int gpus = 0;                          // visible GPUs of this host
+  bool mpirun = true;                    // mpirun is installed
   bool ssh = true;                       // or rsh
   bool root = false;
   std::vector<std::string> absent = {};  // hosts to leave out
 };
 
 struct Launch {
-  std::vector<std::string> prefix;     // of a command that all ranks shall run; empty: the command alone, one process
-  std::vector<std::string> discovery;  // of one that each host shall run once; empty: this host alone is measured
-  std::vector<std::string> alone;      // of one that a host shall run by itself, whose name follows; empty: unknown
-  std::vector<std::string> wrapper;    // of a user's prefix of mpirun: what starts the command on a host
-  std::vector<std::pair<std::string, std::string>> variables;  // for the launcher
-  std::vector<std::string> hosts;                              // that were promised, by name
-  int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
-  std::optional<int> ranks;                                    // that were promised
-  std::optional<int> rank;                                     // of this process, if another program started it
-  std::string note;                                            // for a person
-  std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
-  std::vector<std::string> named;                         // hosts that a user's prefix of mpirun lists
-  std::vector<std::string> present, absent;               // as the discovery found them; empty: there was none
-  std::map<std::string, std::string> reasons;             // of those absent, by name: the launcher's word
-  std::vector<std::string> hung_drivers;                  // of those absent: they answered, and their driver did not
-  std::vector<std::string> lost;   // of those absent, the ones that were there when measuring began
-  std::optional<double> ends;      // when the scheduler ends the job, in seconds since 1970
-  std::vector<std::string> boots;  // "host boot-id" of those that answered
+  std::vector<std::string> prefix;     // prefix of a command for all ranks; empty: one process without a prefix
+  std::vector<std::string> discovery;  // prefix of a command that runs once per host; empty: only this host is measured
+  std::vector<std::string> alone;      // prefix of a command for one host, whose name follows; empty: unknown
+  std::vector<std::string> wrapper;    // for a user's mpirun prefix: what starts the command on a host
+  std::vector<std::pair<std::string, std::string>> variables;  // environment for the launcher
+  std::vector<std::string> hosts;                              // expected hosts
+  int host_count = 1;                                          // expected ranks; 0: a user's prefix defines them
+  std::optional<int> ranks;                                    // expected number of hosts
+  std::optional<int> rank;                                     // rank of this process, if another program started it
+  std::string note;                                            // message for the user
+  std::vector<std::pair<std::string, std::string>> pods;  // for hosts that are pods: pod names with their node names
+  std::vector<std::string> named;                         // hosts that a user's mpirun prefix lists
+  std::vector<std::string> present, absent;               // as discovered; empty: no discovery
+  std::map<std::string, std::string> reasons;             // by absent host: the launcher's message
+  std::vector<std::string> hung_drivers;                  // absent hosts that answered although their driver did not
+  std::vector<std::string> lost;   // absent hosts that were present when the measurement began
+  std::optional<double> ends;      // end of the job by the scheduler, in seconds since 1970
+  std::vector<std::string> boots;  // "host boot-id" of each host that answered
 
-  /// As --expect= of the benchmarks takes it; empty: nothing was promised.
+  /// Returns the value of --expect for benchmark programs; empty without an expectation.
   std::string expected() const;
 };
 
-/// The file of hosts that a variable names: of Open MPI, or of an operator that sets it; else of another scheduler. Of
-/// a user's prefix of mpirun the one that it names.
+/// Returns the host file that a variable names: that of Open MPI or of an operator, else that of another scheduler. For
+/// a user's mpirun prefix, returns the host file of that prefix.
 std::optional<std::string> host_file_of(const Environment&);
 
-/// Returns the rank as which another program has started this process (see below); nullopt if this one starts the
-/// ranks.
+/// Returns the rank of this process if another program started the ranks (see below); nullopt if this process starts
+/// them.
 std::optional<int> rank_of(const Environment&);
 
-/// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. RANK, WORLD_SIZE of more than one, MASTER_ADDR and
-/// MASTER_PORT make this process that rank, as torchrun starts it: the program that started this one starts the others.
-/// A Slurm job of several nodes, of more tasks than would be started here, or of one node that is not this host (salloc
-/// on a login node) is started by srun where there is one, else by mpirun. One task of a step on one node uses all GPUs
-/// that srun gave it. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS
-/// ranks, else one per GPU, else 2; where there is no mpirun, one process. A launch that leaves a part of the
-/// allocation out is refused, because it would not be noticed that it was not measured. Errors: CannotRun; InputError
-/// for a list of nodes that is none.
+/// Returns the launch. SHAKEDOWN_LAUNCH, if set, is the complete prefix. RANK, WORLD_SIZE above 1, MASTER_ADDR and
+/// MASTER_PORT make this process that rank, as under torchrun. Slurm jobs of several nodes, of more tasks than this
+/// host has ranks, or on another host (salloc on a login node) use srun, or mpirun without srun. One task of a step on
+/// one node uses all GPUs that srun gave it. A host file means mpirun on all its hosts. Otherwise all GPUs of this host
+/// are used: SHAKEDOWN_RANKS ranks, else one per GPU, else 2; one process without mpirun. Refuses a launch that omits a
+/// part of the allocation, because the omission would not be noticed. Errors: CannotRun; InputError for an invalid list
+/// of nodes.
 Launch choose_launch(const LaunchSite&);
 
 }  // namespace shakedown

@@ -12,15 +12,15 @@
 namespace shakedown {
 namespace {
 
-/// The faults of --fault, as the generator of fleets knows them.
+/// The faults of --fault, in the notation of the generator.
 const std::map<std::string, std::string>& faults() {
   static const std::map<std::string, std::string> all{
       {"slow-hbm", "hbm:0.12"}, {"slow-gpu", "gpu:0.08"}, {"slow-link", "link:0.3"}, {"none", ""}};
   return all;
 }
 
-/// Results of a host with 8 H200s . Host, serial numbers, run and fault say demo, so that they are not taken for
-/// those of a machine.
+/// Returns results of a host with 8 H200s. Host, serial numbers, run and fault contain "demo", so that the results are
+/// not mistaken for those of a real machine.
 std::vector<Results> demo_results(const std::string& fault) {
   const rehearsal::Shape shape{.hosts = 1, .gpus = 8};
   rehearsal::Order order;
@@ -53,7 +53,7 @@ int demo(const Arguments& given) {
   Arguments arguments = given;
   const auto folder = given.out.value_or("shakedown-demo");
   if (path_exists(folder) && line_of(folder / "run_id") != "demo") {
-    throw InputError("--out: " + folder.string() + " exists and is no demo; name another folder");
+    throw InputError("--out: " + folder.string() + " exists and is not a demo; name another folder");
   }
   rehearsal::write(demo_results(given.fault), folder);
   replace_file(folder / "run_id", "demo\n");
@@ -69,7 +69,7 @@ int demo(const Arguments& given) {
   const std::string again = " --results=" + folder.string() + " --allow-faults\n";
   std::printf(
       "%sdemo: no machine was measured; a generator made these results of 8 H200s (--fault=%s)\n"
-      "demo: the page is %s; the same from the results, and what to do with the node:\n"
+      "demo: the page is %s; these commands print the report and the state of the node:\n"
       "  shakedown report%s  shakedown nodes%s%s",
       text.substr(0, last_line).c_str(), given.fault.c_str(), (folder / "page.html").c_str(), again.c_str(),
       again.c_str(), text.substr(last_line).c_str());

@@ -5,8 +5,8 @@
 
 namespace shakedown {
 
-/// Makes results of a host that does not exist, with a fault, and judges them. Everything written names the demo, and
-/// other verbs take it with --allow-faults only. Returns the exit code of the verdict. Errors: InputError.
+/// Generates results of a simulated host with a fault, and judges them. All outputs name the demo, and other verbs
+/// accept them only with --allow-faults. Returns the exit code of the verdict. Errors: InputError.
 int demo(const Arguments&);
 
 }  // namespace shakedown

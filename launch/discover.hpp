@@ -13,13 +13,13 @@ namespace shakedown {
 /// The answer of one host.
 struct HostAnswer {
   std::string host;
-  std::optional<std::string> node;  // below, where the host is a pod (SHAKEDOWN_NODE)
+  std::optional<std::string> node;  // node name, if the host is a pod (SHAKEDOWN_NODE)
   std::optional<std::string> boot_id;
-  std::vector<std::string> gpus;    // UUIDs; PCI addresses or device nodes where NVML does not tell
+  std::vector<std::string> gpus;    // UUIDs; PCI addresses or device nodes if NVML does not report UUIDs
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
-  int usable_gpus = 0;              // that the mask leaves
-  std::optional<std::string> driver_hangs = std::nullopt;  // the call that does not answer: "nvmlInit_v2, 30 s"
-  std::optional<std::string> mask_ignored = std::nullopt;  // what CUDA does not take of the mask, and why
+  int usable_gpus = 0;              // visible under the mask
+  std::optional<std::string> driver_hangs = std::nullopt;  // the call that hangs: "nvmlInit_v2, 30 s"
+  std::optional<std::string> mask_ignored = std::nullopt;  // the part of the mask that CUDA ignores, and the reason
 
   /// Returns its name in results.
   const std::string& name() const { return node ? *node : host; }
@@ -34,17 +34,17 @@ void members(Archive& archive, HostAnswer& answer) {
   archive("mask_ignored", answer.mask_ignored);
 }
 
-/// This host's. On a made-up machine (SHAKEDOWN_SYSFS) GPUs are looked for on its bus alone.
+/// Returns the answer of this host. On a simulated machine (SHAKEDOWN_SYSFS) it reads only the simulated bus.
 HostAnswer answer_of_this_host(const Environment&);
 
-/// One line of JSON, and back; nothing for a line that is something else. Ranks of one host answer alike.
+/// Convert an answer to one line of JSON and back; nullopt for other text. All ranks of a host give the same answer.
 std::string answer_line(const HostAnswer&);
 std::optional<HostAnswer> answer_in(std::string_view line);
 
-/// Each host once: a host is (boot id, name).
+/// Returns each host once, identified by boot id and name.
 std::vector<HostAnswer> distinct_hosts(std::vector<HostAnswer>);
 
-/// Returns the promised hosts that did not answer; none if as many answered under other names.
+/// Returns the expected hosts that did not answer; empty if equally many answered under other names.
 std::vector<std::string> absent_hosts(const std::vector<std::string>& promised, const std::vector<HostAnswer>&);
 
 }  // namespace shakedown

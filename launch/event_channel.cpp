@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t max_connections = 64;         // rank 0, and ranks that end the job
 constexpr std::size_t max_bytes_of_turn = 1 << 18;  // of a connection, ten times a second
 
-/// Returns a copy above the descriptors that jobs use, which a copy of another one cannot replace.
+/// Returns a duplicate with a number above those that jobs use, so that no other duplicate replaces it.
 Descriptor above_those_of_jobs(Descriptor one) { return Descriptor(fcntl(one.get(), F_DUPFD_CLOEXEC, 16)); }
 
 }  // namespace
@@ -64,7 +64,8 @@ EventChannel::EventChannel(bool over_tcp)
   address_ = address.text();
 }
 
-/// Listens at all addresses of this host: which of them other hosts reach is unknown. Returns them with their ports.
+/// Listens on all addresses of this host, because it is unknown which ones other hosts reach. Returns them with their
+/// ports.
 std::vector<std::string> EventChannel::listen() try {
   std::vector<std::string> all;
   for (const auto& address : own_addresses()) {

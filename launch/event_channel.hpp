@@ -1,5 +1,5 @@
-// The front door's side of the events of one launch (base/event.hpp): a socket that the job inherits, and listening
-// sockets for ranks that a launcher starts without it, on this host or on another one.
+// The events of one launch, as the front door receives them (base/event.hpp): over a socket that the job inherits, and
+// over listening sockets for ranks that do not inherit it.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,7 @@
 
 namespace shakedown {
 
-/// Splits a stream into the events of its lines. Keeps at most max_event_bytes, and finds the next line that is an
-/// event after any other bytes.
+/// Splits a stream into events by lines. Keeps at most max_event_bytes, and resumes at the next line that is an event.
 class EventLines {
  public:
   using Hear = std::function<void(const Event&)>;
@@ -30,16 +29,16 @@ class EventChannel {
   /// The descriptor of the socket in the job.
   static constexpr int descriptor_in_job = 8;
 
-  /// `over_tcp`: a launcher starts the ranks, which may not inherit a descriptor. Does not fail: without a channel,
-  /// why_not() says why.
+  /// `over_tcp`: a launcher starts the ranks, which may not inherit a descriptor. Never fails: without a channel,
+  /// why_not() returns the reason.
   explicit EventChannel(bool over_tcp);
 
-  /// The value of SHAKEDOWN_EVENTS for the job.
+  /// Returns the value of SHAKEDOWN_EVENTS for the job.
   const std::string& address() const { return address_; }
   int descriptor() const { return theirs_.get(); }
   const std::string& why_not() const { return why_not_; }
 
-  /// Reads what has arrived, within limits for each connection. True if there were events. Does not block.
+  /// Reads pending data, within limits for each connection. True if there were events. Does not block.
   bool read(const EventLines::Hear&);
   bool was_heard() const { return was_heard_; }
 

@@ -1,4 +1,4 @@
-// Hosts as mpirun counts their slots, and whether a host is one of several.
+// Hosts and slots by the rules of mpirun.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct HostWithSlots {
   int slots = 1;
 };
 
-/// Returns each host once, in the order of the list, with the sum of its slots: one for each time that it is named
-/// without a number, as mpirun counts them.
+/// Returns each host once, in the order of the list, with the sum of its slots. Each mention without a number counts as
+/// one slot, as in mpirun.
 std::vector<HostWithSlots> with_slots(const std::vector<ListedHost>&);
 
-/// Returns whether one of the hosts has this name.
+/// True if one of the hosts has this name.
 bool is_one_of(const std::string& host, const std::vector<std::string>& hosts);
 
 }  // namespace shakedown

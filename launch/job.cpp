@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// The supervisor needs 10 s at most; that long it is waited for, and its job is left to it then.
+// Time limit for the supervisor, which needs 10 s at most. Then its job is left to it.
 constexpr auto patience = 12s;
 
 sigset_t our_signals() {
@@ -37,14 +37,14 @@ sigset_t our_signals() {
   return signals;
 }
 
-/// The output of a job, by lines.
+/// Splits the output of a job into lines.
 class Lines {
  public:
   Lines() = default;
   explicit Lines(Descriptor pipe) : pipe_(std::move(pipe)) { fcntl(pipe_.get(), F_SETFL, O_NONBLOCK); }
   int descriptor() const { return pipe_.get(); }
 
-  /// Reads what is there.
+  /// Reads available data.
   template <class Visitor>
   void take(const Visitor& visit) {
     std::array<char, 65536> buffer{};
@@ -75,7 +75,7 @@ class Lines {
   std::string begun_;
 };
 
-/// This environment with other variables in it.
+/// Returns this environment with other variables in it.
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> all;
   for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
@@ -103,7 +103,7 @@ class Running {
     if (!pipe || !error_pipe) throw std::system_error(errno, std::generic_category(), "pipe");
     auto& [out, out_end] = *pipe;
     auto& [error, error_end] = *error_pipe;
-    // On a number that is free there: dup2 to itself would leave it closed on exec.
+    // Uses a number that is free there: dup2 to the same number would leave close-on-exec set.
     constexpr int kept = 9;
     NewProcess supervisor{
         {"shakedown", "supervisor", std::to_string(kept)}, "/proc/self/exe", environment_with(job.variables)};
@@ -148,9 +148,9 @@ class Running {
     if (!told_ && !over()) require_supervisor(now);
     if (!over() && !ended_by_itself()) {
       if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
-      if (job_.silence && now > heard_ + *job_.silence) end("there was no sign of life for " + seconds(*job_.silence));
+      if (job_.silence && now > heard_ + *job_.silence) end("it gave no sign of life for " + seconds(*job_.silence));
       if (last_words_ && now > *last_words_ + job_.last_words) {
-        end("it had said that it ends, and did not within " + seconds(job_.last_words));
+        end("it announced its end, but did not end within " + seconds(job_.last_words));
       }
     }
   }
@@ -175,7 +175,7 @@ class Running {
   const Ending& ending() const { return ending_; }
 
  private:
-  /// A supervisor that hangs, in /proc or in its program's file, does not hold up more than its job.
+  /// A hanging supervisor (in /proc or the program's file) delays only its own job.
   void require_supervisor(Clock::time_point now) {
     if (ended_by_itself()) {
       if (!ended_) ended_ = now;
@@ -208,7 +208,7 @@ class Running {
 
   void listen() {
     if (!job_.listen) return;
-    constexpr int max_turns_at_end = 64;  // a process that outlives the job may send without end
+    constexpr int max_turns_at_end = 64;  // a process that outlives the job may write endlessly
     const int turns = over() ? max_turns_at_end : 1;
     for (int turn = 0; turn < turns; ++turn) {
       const auto heard = job_.listen();
@@ -278,11 +278,11 @@ std::string Ending::text(const std::string& program) const {
   if (!not_started.empty()) return start + " could not be started: " + not_started;
   if (!told.empty()) return start + " was ended: " + told;
   if (signal) return start + " was ended by " + signal_text(*signal);
-  if (!code) return start + " ended without a word of its end: its supervisor was killed, or could not report";
+  if (!code) return start + " ended without a report: its supervisor was killed, or could not report";
   auto said = start + " ended with exit code " + std::to_string(*code);
   if (*code <= 128) return said;
-  // A launcher whose rank was killed ends with 128 + the signal; of others that have no such signal, ssh's 255 among
-  // them, ranks could not be started.
+  // A launcher whose rank was killed ends with 128 + the signal. Codes without such a signal, such as ssh's 255, mean
+  // that ranks could not be started.
   if (*code == 132) return said + ": SIGILL ended a rank, or mpirun could not start one";
   if (*code < first_code_of_no_signal) return said + ": " + signal_text(*code - 128) + " ended a rank or itself";
   return said + ": that is no signal: ranks could not be started, or say so themselves";
@@ -299,7 +299,7 @@ std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
     for (const auto& job : running) {
       if (!job->over()) job->add_to(files);
     }
-    // TimeLimits are looked at each 100 ms; a process that has closed its socket is gone in a moment.
+    // Checks the limits every 100 ms; a process that has closed its socket ends soon.
     const bool leaving = std::any_of(running.begin(), running.end(), [](const auto& job) { return job->leaving(); });
     poll(files.data(), files.size(), leaving ? 1 : 100);
     note_progress();

@@ -1,4 +1,4 @@
-// Programs that are started, heard and, where need be, ended: nothing that they do makes us wait for ever.
+// Starts programs, reads their output and ends them if necessary. A job never blocks this process forever.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@
 
 namespace shakedown {
 
-/// Keeps SIGINT, SIGTERM and SIGHUP for the Signals to come: none ends this process before it can say so.
+/// Blocks SIGINT, SIGTERM and SIGHUP until Signals handles them, so that none ends this process without a message.
 void block_signals();
 
-/// Takes SIGINT, SIGTERM and SIGHUP while it lives, and hands them to the code that waits. One at a time.
+/// Handles SIGINT, SIGTERM and SIGHUP during its lifetime. Only one object may exist at a time.
 class Signals {
  public:
   Signals();
@@ -23,7 +23,7 @@ class Signals {
   ~Signals();
 
   int descriptor() const { return descriptor_; }
-  /// "SIGTERM" once one has come; it stays.
+  /// Returns "SIGTERM" after that signal has arrived, also later.
   const std::optional<std::string>& taken();
 
  private:
@@ -34,27 +34,26 @@ class Signals {
 struct Job {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> variables = {};  // in addition to those of this process
-  bool reads = false;                                               // has our standard input, else none
-  /// Each line of its standard output and error, without its end. Nothing: ours.
+  bool reads = false;                                               // inherits our standard input; otherwise has none
+  /// Called with each line of its standard output and error, without the newline. Null: it inherits our descriptors.
   std::function<void(std::string_view line)> out = {}, error = {};
   /// Ended after this time without an event or a line; nullopt: it may be silent. A line on standard error that repeats
   /// the last one does not count, nor does any such line if it sends events.
   std::optional<std::chrono::duration<double>> silence = std::nullopt;
-  /// Ended after so long in any case.
+  /// Total time limit.
   std::optional<std::chrono::duration<double>> limit = std::nullopt;
-  /// Descriptors that it inherits: here, and their numbers there, from 3 to 8.
+  /// Descriptors that it inherits: our number, and its number, from 3 to 8.
   std::vector<std::pair<int, int>> descriptors = {};
-  /// Called ten times a second while it runs, and at its end: reads what it says elsewhere. That it says that it ends
-  /// gives it `last_words`.
+  /// Called ten times a second while it runs, and at its end, to read other channels. If it returns that the job
+  /// announces its end, the job has `last_words` to end.
   enum class Heard { nothing, something, its_end };
   std::function<Heard()> listen = {};
   std::chrono::duration<double> last_words{10};
-  /// After a signal to this process it is left to its supervisor once this has passed, so that there is time for a
-  /// verdict.
+  /// Time limit after a signal to this process. Then the supervisor ends the job, so that there is time for a verdict.
   std::chrono::duration<double> patience_on_signal{12};
   /// Called ten times a second while it runs.
   std::function<void()> tick = {};
-  /// Asked after each line: why it shall be ended; empty: goes on.
+  /// Called after each line. Returns why the job must end; empty if it may continue.
   std::function<std::string()> enough = {};
 };
 
@@ -65,18 +64,19 @@ inline constexpr int first_code_of_no_signal = 160;
 /// it.
 struct Ending {
   std::optional<int> code, signal;
-  std::string not_started;  // why
-  std::string told;         // why it was ended from here; empty: it ended by itself
+  std::string not_started;  // the reason
+  std::string told;         // why this process ended it; empty: it ended by itself
 
   bool good() const { return code == 0 && told.empty(); }
-  /// Whether this says something about what ran: not where it could not be started, or its supervisor could not report.
+  /// True if the end says something about the program. False if the program could not be started, or its supervisor
+  /// could not report.
   bool is_known() const { return not_started.empty() && (code || signal || !told.empty()); }
-  /// "mpirun ended with exit code 137: SIGKILL ended a rank or itself"
+  /// Returns "mpirun ended with exit code 137: SIGKILL ended a rank or itself".
   std::string text(const std::string& program) const;
 };
 
-/// Runs the jobs, all at once, until each has ended. One that is ended gets SIGTERM, 5 s later SIGKILL, and with it all
-/// that it started on this host; that also happens when this process ends, however it does.
+/// Runs all jobs at the same time until each has ended. To end a job it sends SIGTERM, and 5 s later SIGKILL, to the
+/// job and all its processes on this host. The same happens when this process ends for any reason.
 std::vector<Ending> run_jobs(const std::vector<Job>&, Signals&);
 
 }  // namespace shakedown

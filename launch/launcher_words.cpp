@@ -12,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-// Neither a cause nor the frame of one.
+// Lines that are neither a cause nor a frame of one.
 constexpr std::array harmless{
     "Permanently added",
     "Permission denied, please try again",
@@ -30,7 +30,7 @@ bool is_harmless(std::string_view line) {
                      [&](std::string_view phrase) { return line.find(phrase) != std::string_view::npos; });
 }
 
-/// A host's name in a sentence, and not as a part of another one's.
+/// True if a message contains the whole name of a host, and not only as a part of another name.
 bool has_word(std::string_view text, std::string_view word) {
   const auto is_part = [&](std::size_t at) {
     return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-');
@@ -45,14 +45,14 @@ bool is_rule_of_frame(std::string_view line) {
   return line.size() > 20 && line.find_first_not_of('-') == std::string_view::npos;
 }
 
-/// "[node1:24116] Set MCA parameter ..." and its like, which count help texts.
+/// "[node1:24116] Set MCA parameter ..." and similar lines, which count help texts.
 bool is_note_of_open_mpi(std::string_view line) {
   return line.rfind('[', 0) == 0 && (line.find("Set MCA parameter") != std::string_view::npos ||
                                      line.find("sent help message") != std::string_view::npos ||
                                      line.find("sent the same help message") != std::string_view::npos);
 }
 
-/// A line, or a help text of Open MPI, which rules frame.
+/// A line, or a help text of Open MPI between its rules.
 struct Sentence {
   std::string shown, whole;
   std::optional<StartMatch> known;
@@ -152,7 +152,7 @@ std::optional<StartFailure> start_failure(const std::vector<std::string>& lines,
   const auto is_cause = [](const Sentence& s) { return s.known && !s.is_vague(); };
   const auto any = [](const Sentence&) { return true; };
   const Sentence* best = first(said.plain, is_cause);
-  if (best != nullptr && !best->has_host()) {  // another line about the same may name the host
+  if (best != nullptr && !best->has_host()) {  // another line about the same rank may name the host
     const auto fault = best->known->row->fault;
     const auto* named =
         first(said.plain, [&](const Sentence& s) { return s.has_host() && s.known->row->fault == fault; });

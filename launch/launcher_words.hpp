@@ -1,4 +1,4 @@
-// Reads what launchers (ssh, srun, mpirun) say on standard error when a host or a rank does not start.
+// Parses messages of launchers (ssh, srun, mpirun) about hosts or ranks that do not start.
 #pragma once
 
 #include <optional>
@@ -11,36 +11,36 @@
 
 namespace shakedown {
 
-/// Why ranks did not start, or why one host did not.
+/// The reason why ranks, or one host, did not start.
 struct StartFailure {
-  std::optional<StartMatch> known;  // nullopt: no table has this sentence
-  std::string line;                 // of the launcher; of a help text of Open MPI its first sentence
+  std::optional<StartMatch> known;  // nullopt: not in a table
+  std::string line;                 // the launcher's message; of a help text of Open MPI the first sentence
 
-  /// "HOST: LINE (WORD); ACTION", each where it is known and where the line does not say it.
+  /// Returns "HOST: LINE (WORD); ACTION", without parts that are unknown or in the line already.
   std::string text() const;
 };
 
-/// Returns what a launcher says about a start that failed, about one host where that is given: a known sentence before
-/// any other, and a help text of Open MPI after what the host itself says. nullopt if it says nothing.
+/// Returns the reason for a failed start, about `host` if it is given. Prefers known messages, then those of the host,
+/// then help texts of Open MPI. nullopt if there is no message.
 std::optional<StartFailure> start_failure(const std::vector<std::string>& lines, std::string_view host = "");
 
-/// Why a start failed, and the fault if a table knows it.
+/// The reason for a failed start, and the fault if a table knows it.
 struct StartCause {
   std::string text;
   std::optional<StartFault> fault = std::nullopt;
 };
 
-/// Returns what the launcher says, else how it ended.
+/// Returns the launcher's message, or else how the launcher ended.
 StartCause start_cause(const Ending&, const std::string& launcher, const std::vector<std::string>& lines,
                        std::string_view host = "");
 
-/// A rank that a launcher says has died.
+/// A rank that crashed, by the launcher's message.
 struct RankDeath {
   int rank = 0;
   std::string host, how;  // "Segmentation fault", "exit code 1"
 };
 
-/// Returns the first rank that the launcher names as dead; nullopt if it names none.
+/// Returns the first crashed rank that the launcher names; nullopt if it names none.
 std::optional<RankDeath> rank_death(const std::vector<std::string>& lines);
 
 }  // namespace shakedown

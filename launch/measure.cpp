@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// Shows the failures of a family that has arrived at once, since the rest takes a while.
+/// Prints the failures of a finished family at once, because the rest takes a while.
 void show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
                       const std::string& family, Screen& screen) {
   Arguments arguments = options.judge;
@@ -50,8 +50,8 @@ Words missing_in(const fs::path& folder, const Words& families) {
   return missing;
 }
 
-/// Returns the document with a change of what it says of its run; a document that says nothing of it is refused by the
-/// judge, and stays. nullopt if it is no JSON.
+/// Returns the document with changed facts of its run; unchanged if it has none, since the judge refuses it. nullopt if
+/// it is not JSON.
 template <class Change>
 std::optional<std::string> with_context(const std::string& text, const Change& change) {
   auto document = nlohmann::ordered_json::parse(text, nullptr, false);
@@ -73,8 +73,8 @@ void mark_crashed(const fs::path& folder, const std::string& family, const RankP
   if (marked) replace_file(file_of(folder, family), *marked);
 }
 
-/// Writes a result, which says what the user asked for, which hosts did not start, and how often ranks were started, so
-/// that its folder is judged alike wherever it is. Parses it once. False if it is no whole JSON.
+/// Writes a result with the user's request, absent hosts and the number of starts, so that its folder can be judged
+/// anywhere. Parses it once. False if it is not complete JSON.
 bool keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
                  const std::string& text, const Launch& launch, int starts) {
   std::vector<AbsentHost> absent;
@@ -146,7 +146,7 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
   const auto ending = program.run(signals);
   const auto missing = missing_in(folder, programs.families);
-  // A family that it left out although it ended well cannot be measured here: pairs of hosts on one host.
+  // A family without a result from a successful program cannot be measured here, such as pairs of hosts on one host.
   if (closed || succeeded(ending)) return {};
   program.require_end_of_ranks(ending);
   const bool nothing_yet = missing.size() == programs.families.size();
@@ -164,7 +164,7 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
 int measure_as_rank(const AcceptOptions& options, const Launch& launch, const Programs& programs, Signals& signals) {
   const bool together = programs.families.size() > 1 && path_exists(programs.of(resident));
   if (!together && programs.families.size() > 1) {
-    throw CannotRun("bench_" + resident + " is missing, by which ranks measure all families: install it");
+    throw CannotRun("bench_" + resident + " is missing; it measures all families: install it");
   }
   const auto results = options.results ? *options.results : usual_results();
   const auto choices = choices_beside(options.folder ? *options.folder : results / "run");
@@ -189,12 +189,12 @@ bool preflight_allows(const AcceptOptions& options, const fs::path& folder, cons
   auto judged = judge_after_trial(arguments);
   if (judged.measured) {
     const auto& absent = judged.measured->files.front().context.absent;
-    // The hosts that are here are measured, whichever are not.
+    // Pre-flight failures about absent hosts do not stop the measurement.
     std::erase_if(judged.verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
     conclude(judged.verdict);
   }
   const int code = judged.verdict.exit_code;
-  if (code == 0 || code == 3) return true;  // well, or a kind of machine that no profile knows
+  if (code == 0 || code == 3) return true;  // healthy, or no profile for the machine
   say("pre-flight failed, so nothing else is measured; --despite-preflight (SHAKEDOWN_DESPITE_PREFLIGHT=1) measures "
       "all "
       "the same");
@@ -203,15 +203,15 @@ bool preflight_allows(const AcceptOptions& options, const fs::path& folder, cons
 
 namespace {
 
-/// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
-/// any more. Nothing: there is one host, all are still there, or none would be left.
+/// Returns the launch on the remaining hosts, without those that ranks reported as lost or that do not answer. nullopt
+/// if there is one host, if all answer, or if none would remain.
 std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Words& named,
                                    Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
   Words lost = launch.absent;
   for (const auto& host : promised_hosts(launch, named)) {
     if (is_one_of(host, lost)) continue;
-    say("host " + host + " was named by the others: what is missing is measured without it");
+    say("host " + host + " was reported lost by other hosts: the missing families are measured without it");
     lost.push_back(host);
   }
   if (lost.size() >= launch.hosts.size()) return std::nullopt;
@@ -237,7 +237,7 @@ std::optional<std::string> measure_families(const AcceptOptions& options, Launch
     screen.clear();
     const auto left =
         together.died && launches < max_launches ? without_lost(options, launch, together.lost, signals) : std::nullopt;
-    if (!left && together.died) say("what is missing is measured alone");
+    if (!left && together.died) say("the missing families are measured separately");
     if (!left) break;
     launch = *left;
   }

@@ -1,4 +1,4 @@
-// Measures one family after the other, each on all ranks, into a run's folder.
+// Measures the families in order, on all ranks, into the folder of a run.
 #pragma once
 
 #include <filesystem>
@@ -10,35 +10,34 @@
 
 namespace shakedown {
 
-/// Each family's result in its file: by one program for all; when that dies with a host, by another on the hosts that
-/// are left, which the launch then is, at most three in all; what is still missing by programs of its own. Pre-flight
-/// comes first; where its rules fail, nothing else is measured. Shows on standard error how it goes, and as results
-/// arrive what fails already. Returns why the first family without a result has none; nullopt if all have one, or
-/// pre-flight forbids them. Errors: CannotRun after a signal.
+/// Writes the result of each family. One program measures all families. If it crashes with a host, another program
+/// continues on the remaining hosts, which become the launch; at most three programs run. Missing families then run in
+/// programs of their own. Pre-flight runs first; if it fails, nothing else is measured. Prints progress and failures on
+/// standard error. Returns why the first family without a result has none; nullopt if all have one or pre-flight
+/// failed. Errors: CannotRun after a signal.
 std::optional<std::string> measure_families(const AcceptOptions&, Launch&, const Programs&, const RunFolder&, Signals&);
 
-/// This process is a rank that is not the first, which alone has results and a verdict: measures with the others.
-/// Returns the exit code.
+/// Measures as a rank other than the first, which alone has results and a verdict. Returns the exit code.
 int measure_as_rank(const AcceptOptions&, const Launch&, const Programs&, Signals&);
 
-/// How the program for all families ended.
+/// The end of the program that measures all families.
 struct Together {
-  bool something_is_missing = false;  // though it may be measured
+  bool something_is_missing = false;  // families without a result that can still be measured
   bool died = false;
-  std::vector<std::string> lost;  // hosts that the ranks named
+  std::vector<std::string> lost;  // lost hosts that the ranks reported
 };
 
-/// The first part of that.
+/// Runs that program.
 Together measure_together(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,
                           const std::string& id, Signals&, Screen&);
 
-/// One family, by its own program. Returns why it wrote no result, which is said; nullopt if it wrote one.
+/// Measures one family with its own program. Returns and prints why it wrote no result; nullopt if it wrote one.
 std::optional<std::string> measure_family(const AcceptOptions&, const Launch&, const Programs&,
                                           const std::filesystem::path& folder, const std::string& id,
                                           const std::string& family, Signals&, Screen&);
 
-/// Whether pre-flight's result allows to measure on; says so where it does not. Errors: InputError for a result that
-/// cannot be read.
+/// True if the result of pre-flight permits other measurements; prints the reason if not. Errors: InputError for an
+/// unreadable result.
 bool preflight_allows(const AcceptOptions&, const std::filesystem::path& folder, const std::string& id);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// A user's command line of mpirun (Open MPI's), taken apart.
+// Parses a user's command line of mpirun (Open MPI).
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 namespace shakedown {
 
 struct MpirunPrefix {
-  std::vector<std::string> others, shape;  // options that place ranks, and all others
-  std::vector<std::string> wrapper;  // the program that starts ours, and its arguments: "numactl --interleave=all"
+  std::vector<std::string> others, shape;  // options that place ranks, and other options
+  std::vector<std::string> wrapper;  // a wrapper program with its arguments: "numactl --interleave=all"
   std::optional<std::string> hosts, host_file;
   std::optional<std::string> ranks;
 };
 
-/// nullopt if the prefix is another launcher's.
+/// Returns the parsed prefix; nullopt for another launcher.
 std::optional<MpirunPrefix> mpirun_prefix(const std::vector<std::string>& prefix);
 
-/// Returns whether a command is Open MPI's mpirun, by its name. `mpiexec` may be another MPI's.
+/// True if a command is mpirun of Open MPI, by its name. `mpiexec` may belong to another MPI.
 bool is_mpirun(const std::vector<std::string>& command);
 
 }  // namespace shakedown

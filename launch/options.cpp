@@ -15,26 +15,26 @@
 namespace shakedown {
 namespace {
 
-/// "90s", "8m", "24h", "7d" in seconds.
+/// Returns "90s", "8m", "24h", "7d" in seconds.
 double soak_seconds(const std::string& duration) {
   const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
   return units.at(duration.back()) * std::strtod(duration.c_str(), nullptr);
 }
 
-/// The site's NCCL: a library, or the folder that it is in.
+/// Returns the path of the site's NCCL library from a file or its folder.
 std::string nccl_library(const std::string& given) {
   const TimedCall call("read", given);
   std::error_code error;
   std::filesystem::path file = std::filesystem::absolute(given, error);
   if (std::filesystem::is_directory(file, error)) file /= "libnccl.so.2";
-  if (std::ifstream(file).get() != 0x7f) {  // of ELF; a loader would warn and go on with another one
+  if (std::ifstream(file).get() != 0x7f) {  // of ELF; a loader would only warn and use another library
     throw InputError("SHAKEDOWN_NCCL=" + given + ": " + file.string() +
-                     " is no library that can be read; name libnccl.so.2 or the folder that has it");
+                     " is not a readable library; name libnccl.so.2 or its folder");
   }
   return file.string();
 }
 
-/// The words after a flag for each variable that is set, unless the words have the flag.
+/// Returns the words with a flag for each variable that is set, unless the flag is given.
 std::vector<std::string> with_variables(const std::vector<std::string>& words, const Environment& environment) {
   auto all = words;
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier="},
@@ -52,23 +52,23 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
   return all;
 }
 
-/// Errors: InputError for flags that contradict each other.
+/// Throws InputError for contradictory flags.
 void check_contradictions(const AcceptOptions& options) {
   if (options.resume && (options.soak_s || options.seed)) {
-    throw InputError("--resume goes on with what was asked for: leave --for and --seed out");
+    throw InputError("--resume continues with the flags of the soak: leave --for and --seed out");
   }
   if (!options.soak_s && !options.resume && (options.stop_on_fail || options.seed)) {
-    throw InputError("--stop-on and --seed are of a soak: give --for too");
+    throw InputError("--stop-on and --seed are for a soak: give --for too");
   }
   if (options.scaling && (options.soak_s || options.resume)) {
-    throw InputError("--scaling is of one acceptance: leave --for and --resume out");
+    throw InputError("--scaling cannot be combined with --for or --resume");
   }
   if (options.again && (options.soak_s || options.resume || options.scaling || !options.families.empty())) {
-    throw InputError("--again measures what failed: leave --families, --for, --resume and --scaling out");
+    throw InputError("--again cannot be combined with --families, --for, --resume or --scaling");
   }
 }
 
-/// The words without those that the plan of a soak records, and those that say where the plan is.
+/// Returns the words without those that the plan of a soak records, and those that give its folder.
 std::vector<std::string> flags_to_resume(std::vector<std::string> words) {
   std::erase_if(words, [](const std::string& word) {
     constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",

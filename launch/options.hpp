@@ -1,4 +1,4 @@
-// The flags of accept and measure: how to measure, and how to judge that (report/arguments.hpp).
+// The flags of accept and measure: what to measure, and how to judge it (report/arguments.hpp).
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@ struct AcceptOptions {
   std::optional<std::string> again;   // --again: the run whose failures are repeated; empty: the last one
   std::vector<std::string> families;  // empty: all
   bool despite_preflight = false, plan = false, retune = false;
-  std::optional<std::filesystem::path> results;  // the folder of run folders
-  std::optional<std::filesystem::path> folder;   // this one, instead of a new one
-  std::string run_id;                            // empty: is made up
+  std::optional<std::filesystem::path> results;  // parent of the run folders
+  std::optional<std::filesystem::path> folder;   // folder of this run; empty: a new one
+  std::string run_id;                            // empty: generated
   int keep = 20;
-  std::optional<double> soak_s;             // --for: rounds until this time has been watched
-  std::optional<std::uint64_t> seed;        // of the order of a soak
+  std::optional<double> soak_s;             // --for: duration of the soak
+  std::optional<std::uint64_t> seed;        // order of a soak
   std::optional<std::vector<int>> scaling;  // --scaling: also on these numbers of nodes; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
   std::string shared_folder;                    // for pre-flight; empty: none
-  std::string checkpoint_dir;                   // into which checkpoints are written; empty: TMPDIR
+  std::string checkpoint_dir;                   // folder for checkpoints; empty: TMPDIR
   int dcgm = 0;                                 // level of dcgmi diag in pre-flight; 0: none
-  std::string interface;                        // over which hosts talk; empty: any
-  std::string nccl;                             // the library that ranks shall use; empty: the one they find
-  std::string expected;                         // --expect of a user
-  std::vector<std::string> flags;               // those that a soak which goes on needs again
+  std::string interface;                        // network interface of ranks; empty: any
+  std::string nccl;                             // NCCL library for the ranks; empty: their default
+  std::string expected;                         // --expect from the user
+  std::vector<std::string> flags;               // words that a resumed soak needs again
   Arguments judge;
 };
 
-/// The folder of the profiles that come with the program.
+/// Returns the folder of the shipped profiles.
 std::filesystem::path shipped_profiles();
 
-/// Parses what the environment says (SHAKEDOWN_TIER, ...) and the words of accept or measure. Errors: InputError.
+/// Parses the environment (SHAKEDOWN_TIER, ...) and the words of accept or measure. Errors: InputError.
 AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment&,
                                    const std::string& verb = "accept");
 

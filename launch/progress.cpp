@@ -16,7 +16,7 @@
 namespace shakedown {
 namespace {
 
-/// How far a figure is from its limit, as a part of the limit; nothing for a finding that has no such distance.
+/// Returns the relative distance of a figure from its limit; nullopt without one.
 std::optional<double> distance(const Finding& finding) {
   const auto compared = finding.compared();
   if (finding.judgement != Judgement::rule || !compared || compared->limit.value <= 0) return {};
@@ -25,20 +25,20 @@ std::optional<double> distance(const Finding& finding) {
   return -compared->limit.shortfall(compared->value);
 }
 
-/// Its limit, or what is wrong with it.
+/// Returns the limit, or the fault.
 std::string limit_or_detail(const Finding& finding) { return finding.limit ? limit_text(finding) : finding.detail; }
 
-/// Its key; of facts, of which a key has many, which one too.
+/// Returns the key; for facts also the fact, because a key has many.
 std::string subject(const Finding& finding) {
   return family_of(finding.key) == "preflight" ? joined_words(finding.key, finding.metric) : finding.key;
 }
 
-/// The most important words come first, because a narrow window cuts off the rest.
+/// The most important words come first, because a narrow window truncates the rest.
 std::string figure(const Finding& finding) {
   return one_line(fmt::format("{} ({})  {}", value_text(finding), limit_or_detail(finding), subject(finding)));
 }
 
-/// The first columns of an ASCII line.
+/// Returns the first columns of an ASCII line.
 std::string cut(std::string line, std::size_t width) {
   if (line.size() <= width) return line;
   line.resize(width > 3 ? width - 3 : width);
@@ -83,7 +83,7 @@ void Progress::heard(const Event& event, double now) {
 void Progress::arrived(const std::string& family, const Verdict& verdict, double now) {
   Row* const row = row_of(family);
   if (row == nullptr) return;
-  // A family whose rows are too few to announce themselves began where the last one ended.
+  // A family without row events began when the previous one ended.
   if (!row->began) row->began = last_ended_;
   row->ended = last_ended_ = now;
   const Finding* nearest = nullptr;
@@ -155,14 +155,14 @@ std::string Progress::line_of(const std::string& family) const {
   const auto detail = what(*found, *found->ended);
   return fmt::format("[{}/{}] {}: {}, {:.0f} s{}", arrived_count(), rows_.size(), family,
                      found->failing.empty() ? "ok" : "FAIL", *found->ended - *found->began,
-                     detail.empty() ? "" : (found->failing.empty() ? "; nearest to its limit: " : "; ") + detail);
+                     detail.empty() ? "" : (found->failing.empty() ? "; closest to its limit: " : "; ") + detail);
 }
 
 Screen::Screen(const std::vector<std::string>& families)
     : progress_(families), in_place_(is_screen(STDERR_FILENO)), color_(shows_color(STDERR_FILENO)) {}
 
 Screen::~Screen() {
-  if (drawn_at_ == Clock::time_point()) return;  // nothing was ever shown
+  if (drawn_at_ == Clock::time_point()) return;  // nothing was shown so far
   clear();
   tick();
   std::fputc('\n', stderr);
@@ -178,7 +178,7 @@ void Screen::arrived(const std::string& family, const Verdict& verdict) {
 void Screen::tick() {
   using namespace std::chrono_literals;
   if (!in_place_ || (drawn_lines_ > 0 && Clock::now() - drawn_at_ < 250ms)) return;
-  // One write, so that nothing of another process comes between. A full line would wrap on some terminals.
+  // One write, so that output of other processes does not mix in. A full line would wrap on some terminals.
   const auto text = progress_.text(now(), columns_of(STDERR_FILENO).value_or(80) - 1, color_);
   const auto up = drawn_lines_ > 1 ? fmt::format("\r\033[{}A\033[J", drawn_lines_ - 1) : std::string("\r\033[J");
   std::fprintf(stderr, "%s%s", up.c_str(), text.c_str());
@@ -190,7 +190,7 @@ void Screen::warn_of_no_events(const std::string& why) {
   if (std::exchange(misses_events_, true)) return;
   clear();
   std::fprintf(stderr,
-               "shakedown: no events of the ranks arrive%s: families are shown when they end, and what ranks say is in "
+               "shakedown: no events of the ranks arrive%s: families are shown when they end, and messages of ranks are in "
                "the log\n",
                why.empty() ? "" : (" (" + why + ")").c_str());
 }

@@ -1,5 +1,5 @@
-// The live board of an acceptance: a line per family with its progress and seconds, the figure that is
-// nearest to its limit, that limit, and the failures so far.
+// The progress display of an acceptance: for each family its progress, seconds, the figure closest to its limit, that
+// limit, and its failures.
 #pragma once
 
 #include <chrono>
@@ -14,36 +14,36 @@
 
 namespace shakedown {
 
-/// A finding in one line: status, figure, limit, and where.
+/// Returns a finding in one line: status, figure, limit and place.
 std::string short_text(const Finding&);
 
-/// Whether the finding is of this family, and makes it fail.
+/// True if the finding belongs to this family and fails it.
 bool makes_fail(const Finding&, const std::string& family);
 
-/// The state of all families. Pure: the caller counts seconds from the start of the measurement.
+/// The state of all families. Pure: the caller passes the seconds since the start of the measurement.
 class Progress {
  public:
   explicit Progress(const std::vector<std::string>& families);
 
-  /// An event of the ranks; only their plan and rows of known families change anything.
+  /// Processes an event of the ranks. Only plans and rows of known families have an effect.
   void heard(const Event&, double now);
-  /// A family has its result. The verdict is of this family alone.
+  /// Records that a family has a result. The verdict is of this family alone.
   void arrived(const std::string& family, const Verdict&, double now);
 
-  /// A line per family, then the total; each at most `width` columns. No newline at the end.
+  /// Returns a line per family and the total, at most `width` columns each, without a newline at the end.
   std::string text(double now, std::size_t width, bool color) const;
-  /// "[3/9] gemm: ok, 9 s; nearest to its limit: ...": of a family that has arrived, for a log.
+  /// Returns "[3/9] gemm: ok, 9 s; closest to its limit: ..." for the log of a finished family.
   std::string line_of(const std::string& family) const;
 
  private:
   struct Row {
     std::string family;
     std::optional<double> began, ended;
-    std::optional<double> left;  // seconds, as the ranks planned, when they said so
+    std::optional<double> left;  // seconds, as planned by the ranks
     double left_at = 0;
     int done = 0, total = 0;
-    std::string doing;    // key of the row that is measured
-    std::string nearest;  // to its limit
+    std::string doing;    // key of the current row
+    std::string nearest;  // margin to its limit
     std::vector<std::string> failing;
   };
   static std::optional<double> left(const Row&, double now);
@@ -55,8 +55,8 @@ class Progress {
   double last_ended_ = 0;
 };
 
-/// Shows a board on standard error: drawn in place where that is a terminal that can do so (not TERM=dumb), in color
-/// unless NO_COLOR is set, and left there when it ends; elsewhere a line for each family that is done.
+/// Shows the progress on standard error. On a terminal that supports it (not TERM=dumb) it redraws in place, in colour
+/// unless NO_COLOR is set; elsewhere it prints a line for each finished family.
 class Screen {
  public:
   explicit Screen(const std::vector<std::string>& families);
@@ -68,10 +68,10 @@ class Screen {
   void arrived(const std::string& family, const Verdict&);
   /// Draws the board if the last drawing is older than a quarter of a second.
   void tick();
-  /// Takes the board away before other output; the next tick draws it again.
+  /// Removes the display before other output; the next tick draws it again.
   void clear();
 
-  /// Says once that the ranks send no events, and why, if that is known.
+  /// Reports once that the ranks send no events, with the reason if it is known.
   void warn_of_no_events(const std::string& why);
 
   bool in_place() const { return in_place_; }

@@ -1,4 +1,4 @@
-// The results that ranks print for the front door. Pure.
+// Extracts results from the output of ranks. Pure.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace shakedown {
 
-/// The JSON document among what rank 0 has printed, as far as it came; empty if there is none.
+/// Returns the JSON document in the output of rank 0, possibly truncated; empty if there is none.
 std::string document_in(const std::string& text);
 
-/// The family and its document of {"family": "gemm", "result": {...}}, which is not parsed here; nothing for another
-/// line, or where the family is no plain name, since it names a file.
+/// Returns the family and the unparsed document of {"family": "gemm", "result": {...}}; nullopt for other lines, and
+/// for a family that is not a plain name, since it becomes a file name.
 std::optional<std::pair<std::string, std::string>> streamed(std::string_view line);
 
 }  // namespace shakedown

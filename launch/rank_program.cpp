@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-constexpr int max_starts = 3;  // of ranks that die before the first row
+constexpr int max_starts = 3;  // of starts with a crash before the first row
 constexpr std::size_t max_lines_heard = 500, max_lost_heard = 100'000;
 constexpr int max_texts_shown = 1000;
 constexpr std::size_t max_log_bytes = 64'000'000;
@@ -62,7 +62,7 @@ Programs find_programs(const std::vector<std::string>& wanted) {
   }
   for (const auto& family : wanted) {
     if (std::find(list->begin(), list->end(), family) == list->end()) {
-      throw InputError("--families: \"" + family + "\" is none of " + joined(*list) + did_you_mean(family, *list));
+      throw InputError("--families: \"" + family + "\" is not one of " + joined(*list) + did_you_mean(family, *list));
     }
   }
   std::copy_if(list->begin(), list->end(), std::back_inserter(programs.families), [&](const auto& family) {
@@ -79,7 +79,7 @@ std::string choices_beside(const fs::path& folder) {
 Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words& command, Variables variables) {
   Job job{launch.prefix, launch.variables};
   if (!options.nccl.empty()) {
-    variables.emplace_back("LD_PRELOAD", options.nccl);  // comes before what a program was linked with
+    variables.emplace_back("LD_PRELOAD", options.nccl);  // precedes the libraries that a program was linked with
   }
   if (!options.interface.empty()) {
     variables.emplace_back("SHAKEDOWN_INTERFACE", options.interface);
@@ -89,13 +89,13 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
   }
   const bool by_mpirun = is_mpirun(launch.prefix);
   for (const auto& [name, value] : variables) {
-    if (by_mpirun) {  // it hands on its own variables only; a user's prefix may end with a program
+    if (by_mpirun) {  // it passes only its own variables on; a user's prefix may end with a program
       job.command.insert(job.command.begin() + 1, {"-x", name + "=" + value});
     } else {
       job.variables.emplace_back(name, value);
     }
   }
-  // Ranks prove with a secret that they are of one job. Each user can read a command line, but not an environment.
+  // Ranks prove with a secret that they belong to one job. Other users can read a command line, but not an environment.
   if (by_mpirun || (!launch.prefix.empty() && launch.prefix.front() == "srun")) {
     std::string name = "SHAKEDOWN_SECRET";
     if (std::getenv(name.c_str()) == nullptr && std::getenv("SHAKEDOWN_SECRET_FILE") != nullptr) name += "_FILE";
@@ -161,7 +161,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       restarts_(!launch.rank),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
-  // The judge of these results must know which programs died before, and on which ranks.
+  // The judge must know which programs crashed before, and on which hosts.
   if (has_died_before_) {
     Words families;
     for (const auto& crash : crashes_in(folder)) families.push_back(crash.front());
@@ -169,7 +169,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
     if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
   }
   command.push_back("--run-id=" + id);
-  command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
+  command.push_back("--tolerate-errors");  // for the judge; otherwise a launcher would kill ranks that still finish
   job = job_of_ranks(options, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
   if (is_mpirun(launch.prefix)) job.command.insert(job.command.begin() + 1, {"-x", events_variable});
   job.error = [this](std::string_view line) {
@@ -186,7 +186,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   };
   job.tick = [this] { screen_.tick(); };
   job.patience_on_signal = Seconds(3);
-  // The ranks' own limits speak first: the start, one benchmark, and a minute.
+  // The ranks' own limits must expire first: the start, one benchmark, and a minute.
   job.silence = Seconds(options.startup_timeout + options.timeout + 60 +
                         (runs_dcgm(options, name) ? dcgm_limit(options.dcgm, options.timeout) : 0));
 }
@@ -214,14 +214,14 @@ void RankProgram::show(const Event& event) {
   said = event.text;
   if (event.kind == Event::Kind::refused && event.why != Event::Refusal::other && refused_.empty()) {
     refused_ = said + (event.why == Event::Refusal::gpu_in_use ? "; wait for it, or end it" : "");
-    return;  // said at the end
+    return;  // printed at the end
   }
   if (++texts_shown_ > max_texts_shown) return;
   screen_.clear();
   say(said);
 }
 
-/// Runs the job once, with a channel for its events that no rank of another launch knows.
+/// Runs the job once, with an event channel of its own.
 Ending RankProgram::run_once(Signals& signals) {
   channel_.emplace(over_tcp_);
   job.descriptors = {{channel_->descriptor(), EventChannel::descriptor_in_job}};
@@ -243,10 +243,10 @@ Ending RankProgram::run(Signals& signals) {
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
     if (starts == max_starts) {
-      throw CannotRun("ranks died in their start, before anything was measured, in each of " + std::to_string(starts) +
-                      " launches: " + why + "; the log has the launcher's words");
+      throw CannotRun("ranks crashed during startup, before a measurement, in each of " + std::to_string(starts) +
+                      " launches: " + why + "; the log has the launcher's messages");
     }
-    complain(ending, "died in its start, launch " + std::to_string(starts) + " of " + std::to_string(max_starts) +
+    complain(ending, "crashed during startup, launch " + std::to_string(starts) + " of " + std::to_string(max_starts) +
                          " (" + why + ")");
     heard_.clear();
   }
@@ -278,26 +278,26 @@ void RankProgram::complain(const Ending& ending, const std::string& what, const 
   say(line);
 }
 
-/// Returns the reason why the launcher started no ranks; nullopt if it did, or if no table knows its words.
+/// Returns the launcher's reason for starting no ranks; nullopt if it started them, or if no table knows the message.
 std::optional<StartFault> RankProgram::fault_of_start(const Ending& ending) const {
   if (!restarts_ || measured || ending.code == 0 || !ending.told.empty() || !lost.empty()) return std::nullopt;
   return start_cause(ending, job.command.front(), heard_).fault;
 }
 
-/// False for ranks that another program starts, if they named a host, and if another try would be the same.
+/// False for ranks that another program starts, if they reported a host, or if another try would fail in the same way.
 bool RankProgram::died_in_start(const Ending& ending) const {
   return restarts_ && !measured && !succeeded(ending) && ending.told.empty() && ending.is_known() &&
          ending.code != exit_usage && lost.empty();
 }
 
-/// Says so if the plan takes longer than the scheduler leaves to the job.
+/// Warns if the plan takes longer than the scheduler leaves to the job.
 void RankProgram::warn_of_time_limit() {
   const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
   if (!ends_ || now + planned_ < *ends_) return;
   screen_.clear();
   say("the plan takes about " + std::to_string(std::lround(planned_)) + " s, and the job ends in " +
       std::to_string(std::lround(*ends_ - now)) +
-      " s: what is measured by then is judged, and the run is INCOMPLETE; "
+      " s: only the rows measured until then are judged, and the run is INCOMPLETE; "
       "raise the job's time limit, or name fewer --families");
 }
 

@@ -1,4 +1,4 @@
-// A benchmark program on all ranks: its command, its launch, what it says, and how it ends.
+// Runs a benchmark program on all ranks: its command, its launch, its messages, and its end.
 #pragma once
 
 #include <filesystem>
@@ -19,24 +19,23 @@ namespace shakedown {
 /// Returns a benchmark program of this build: in bench/ of a build tree, in bin/ of an installed copy.
 struct Programs {
   std::filesystem::path folder;
-  std::vector<std::string> families;  // in the order in which they are measured
+  std::vector<std::string> families;  // in measuring order
 
   std::string of(const std::string& family) const { return folder / ("bench_" + family); }
 };
 
-/// Errors: CannotRun where there are none; InputError for a family that is none.
+/// Returns the programs. Errors: CannotRun if there are none; InputError for an unknown family.
 Programs find_programs(const std::vector<std::string>& families);
 
-/// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
+/// Returns a program on all ranks with these variables and the requested NCCL library.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
 
-/// Returns the file in which programs keep their tuned choices: next to the folders of runs, so that the next run has
-/// it.
+/// Returns the file of stored tuning choices, next to the run folders, so that later runs find it.
 std::string choices_beside(const std::filesystem::path& folder);
 
-/// Returns what was promised and what the user expects, in the form of --expect; the user's part prevails, because it
-/// comes last.
+/// Returns the expectation of the launch and of the user in the form of --expect. The user's part is last and therefore
+/// prevails.
 std::string all_expected(const AcceptOptions&, const Launch&);
 
 /// The program that measures all families in one process per rank.
@@ -46,7 +45,7 @@ inline const std::string resident = "all";
 std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const Programs&, const std::string& name,
                                     const std::vector<std::string>& flags);
 
-/// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
+/// True if a program completed, possibly with error rows (1). Any other code is a crash.
 bool succeeded(const Ending&);
 
 /// Returns the ranks that died in earlier programs of the run in this folder.
@@ -60,12 +59,12 @@ class RankProgram {
   RankProgram(const RankProgram&) = delete;
   RankProgram& operator=(const RankProgram&) = delete;
 
-  /// Runs it; again if ranks die in their start, which is the launcher's fault more often than the machine's. Errors:
-  /// CannotRun after a signal, for ranks that refuse, and for ranks that die in their start each time.
+  /// Runs it, and restarts it if ranks crash during startup, which is usually a fault of the launcher. Errors:
+  /// CannotRun after a signal, if ranks refuse to run, and if every start fails.
   Ending run(Signals&);
-  /// Errors: CannotRun for an end that is no rank's: of the launcher itself, or one that its supervisor did not report.
+  /// Throws CannotRun if the launcher itself failed, or its supervisor did not report.
   void require_end_of_ranks(const Ending&);
-  /// Returns the launcher's words on a start that failed, else "rank 1 on u2: Killed", else how it ended.
+  /// Returns the launcher's message about a failed start, else "rank 1 on u2: Killed", else how it ended.
   std::string death(const Ending&) const;
   /// Records for later programs of the run that this one died in a family.
   void record_crash(const std::filesystem::path& folder, const std::string& family) const;
@@ -77,7 +76,7 @@ class RankProgram {
   std::vector<int> dead_ranks;    // that its ranks or the launcher named
   std::string said;               // by its ranks to people, last
   int starts = 1;
-  bool measured = false;  // a row has begun, or a result has come
+  bool measured = false;  // a row has begun, or a result has arrived
 
  private:
   Ending run_once(Signals&);
@@ -91,7 +90,7 @@ class RankProgram {
   Screen& screen_;
   std::optional<double> ends_;
   double planned_ = 0;
-  bool has_rows_ = false;  // an event said that one begins; the result may have been read before that
+  bool has_rows_ = false;  // from the event at its begin; the result may be read earlier
   int texts_shown_ = 0;
   bool over_tcp_;
   std::optional<EventChannel> channel_;  // of the current launch

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Opens and locks `file` for this process; nothing if another one has it. On a file system without locks, no process
+/// Opens and locks `file`; the descriptor is invalid if another process has it. Without support for locks no process
 /// has it.
 std::optional<Descriptor> locked(const fs::path& file) {
   const TimedCall call("lock", file);
@@ -47,14 +47,14 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-/// The names in a folder that was made before.
+/// Returns the names in an earlier folder.
 std::vector<std::string> names_of(const fs::path& folder) {
   if (auto names = names_in(folder)) return *names;
   throw CannotRun(shown(folder).string() + ": cannot be read; name a folder that can with --results=DIR");
 }
 
-/// A folder without a lock of this program is never emptied. An empty lock alone is that of a run which is about to
-/// begin.
+/// Refuses a folder without a lock file of this program, so it is never emptied. An empty lock file alone belongs to a
+/// run that is about to begin.
 void refuse_foreign(const fs::path& folder) {
   const TimedCall call("read", folder);
   if (is_run_lock(folder / "lock")) return;
@@ -63,10 +63,10 @@ void refuse_foreign(const fs::path& folder) {
   const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
   if (names.empty() || begins) return;
   throw CannotRun(shown(folder).string() +
-                  " holds what is no run's: name a folder that is empty, or of an earlier run");
+                  " has files of no run: name an empty folder, or that of an earlier run");
 }
 
-/// All but the lock. A file that stays would be judged with the run that begins.
+/// Removes all files except the lock. A remaining file would be judged with the new run.
 void empty(const fs::path& folder) {
   const TimedCall call("empty", folder);
   for (const auto& name : names_of(folder)) {
@@ -74,7 +74,7 @@ void empty(const fs::path& folder) {
   }
 }
 
-/// `latest` in the folder of results leads to the run of this name.
+/// Links `latest` in the folder of results to the run of this name.
 void lead_latest_to(const fs::path& results, const std::string& run) {
   const auto link = results / "latest";
   const TimedCall call("link", link);
@@ -83,7 +83,7 @@ void lead_latest_to(const fs::path& results, const std::string& run) {
   fs::remove(fresh, error);
   fs::create_symlink(run, fresh, error);
   if (!error) fs::rename(fresh, link, error);
-  if (error) throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove what is there");
+  if (error) throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove the file there");
 }
 
 void remove_older(const fs::path& results, const std::string& own, int keep) {
@@ -115,7 +115,7 @@ std::string made_up_id() {
   return id;
 }
 
-/// A folder whose lock is held, and which has no other file.
+/// True for a folder with only a held lock file.
 std::optional<Descriptor> taken(const fs::path& folder, bool emptied) {
   refuse_foreign(folder);
   auto lock = locked(folder / "lock");
@@ -182,9 +182,9 @@ void RunFolder::break_off(const std::string& why) {
 namespace ctest {
 
 namespace {
-/// Returns the live process that has the folder; nullopt if there is none.
+/// Returns the running process that owns the folder; nullopt if there is none.
 std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner) {
-  const auto known = owner_here(lock);  // files of a process of another host are noticed by their id
+  const auto known = owner_here(lock);  // the run id distinguishes files of a process on another host
   if (!known || *known == owner || !lives(*known)) return std::nullopt;
   return who(lock);
 }

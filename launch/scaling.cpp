@@ -27,7 +27,7 @@ Words without(const Words& hosts, const Words& others) {
 
 bool is_missing(const fs::path& folder, const std::string& family) { return !path_exists(folder / (family + ".json")); }
 
-/// Of these what all ranks do together: alone it depends on the number of nodes.
+/// Families with joint work of all ranks, which alone depends on the number of nodes.
 Words those_that_scale(const Words& families) {
   Words found;
   std::copy_if(families.begin(), families.end(), std::back_inserter(found), [](const auto& family) {
@@ -53,7 +53,7 @@ class FewerNodes {
         std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
     Screen screen(programs_.families);
     const auto together = measure_together(options_, *launch, programs_, own.path(), run_.id(), signals_, screen);
-    if (!together.something_is_missing) return;  // a family that it left out although it ended well cannot be measured
+    if (!together.something_is_missing) return;  // without a result it cannot be measured
     if (!together.died) measure_missing(*launch, own.path(), screen);
     if (!anything_missing(own.path())) return;
     auto gone = promised_hosts(*launch, together.lost);
@@ -65,7 +65,7 @@ class FewerNodes {
   }
 
  private:
-  /// Returns the launch on the first `nodes` hosts that are there; nullopt if there are fewer.
+  /// Returns the launch on the first `nodes` remaining hosts; nullopt if there are fewer.
   std::optional<Launch> launch_on(std::size_t nodes) {
     for (;;) {
       auto chosen = without(all_.hosts, lost_);
@@ -84,7 +84,7 @@ class FewerNodes {
     }
   }
 
-  /// Returns the hosts of these that do not answer any more, in addition to those that are known to be lost.
+  /// Returns which of these hosts no longer answer, in addition to hosts that are known to be lost.
   Words silent(const Words& hosts, const Words& gone) {
     if (gone.size() == hosts.size()) return {};
     auto left_out = without(all_.hosts, hosts);
@@ -127,14 +127,14 @@ std::vector<int> fewer_nodes(const AcceptOptions& options, const Launch& all, co
   }
   const int count = static_cast<int>(all.hosts.size());
   if (all.hosts.empty() && !all.discovery.empty()) {
-    throw CannotRun("--scaling chooses the nodes of each launch, which SHAKEDOWN_LAUNCH fixes: unset that");
+    throw CannotRun("--scaling chooses the nodes of each launch, but SHAKEDOWN_LAUNCH fixes them: unset it");
   }
   if (count < 2) {
-    throw InputError("--scaling compares numbers of nodes, and there is one: ci/scaling compares the GPUs of a node");
+    throw InputError("--scaling compares numbers of nodes, but there is one: ci/scaling compares the GPUs of a node");
   }
   std::vector<int> sizes = *options.scaling;
   if (!sizes.empty() && sizes.back() > count) {
-    throw InputError("--scaling: " + std::to_string(sizes.back()) + " nodes were asked for, and there are " +
+    throw InputError("--scaling: " + std::to_string(sizes.back()) + " nodes were requested, but there are " +
                      std::to_string(count) + ": name fewer, or allocate more");
   }
   for (int nodes = 1; options.scaling->empty() && nodes < count; nodes *= 2) sizes.push_back(nodes);
@@ -148,9 +148,9 @@ void measure_on_fewer_nodes(const AcceptOptions& options, const Launch& all, con
   Programs few = programs;
   few.families = those_that_scale(programs.families);
   if (std::all_of(few.families.begin(), few.families.end(), [&](const auto& f) { return is_missing(run.path(), f); })) {
-    return say("scaling: nothing that could be compared was measured on all nodes");
+    return say("scaling: no comparable benchmark was measured on all nodes");
   }
-  // The launches tune once.
+  // Only the first launch tunes.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   FewerNodes launches(options, all, few, run, signals);
   for (const int nodes : fewer_nodes(options, all, programs)) launches.measure(nodes);

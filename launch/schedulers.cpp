@@ -57,7 +57,7 @@ std::size_t hosts_in(const std::string& list) {
   return hosts.size();
 }
 
-/// True unless the text is "1": a number that cannot be read may be one of several.
+/// True unless the text is "1": an unreadable number may be more than one.
 bool is_above_one(const std::string& text) {
   const auto last = text.substr(text.rfind(':') == std::string::npos ? 0 : text.rfind(':') + 1);
   int number = 0;

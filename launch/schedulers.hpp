@@ -1,4 +1,4 @@
-// Schedulers and operators that promise several hosts by a variable, and how their users start ranks. Pure.
+// Schedulers and operators whose variables promise several hosts, and the launch prefixes of their users. Pure.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace shakedown {
 
-/// Several hosts that a variable of the environment promises.
+/// A variable of the environment that promises several hosts.
 struct PromisedHosts {
   std::string_view scheduler;  // "Flux"
   std::string said;            // "FLUX_JOB_NNODES=2"
-  std::string_view launch;     // the launch prefix that its users write
+  std::string_view launch;     // the usual launch prefix
 };
 
-/// Returns the first promise of more than one host in a list or a number of hosts; nullopt if there is none. Lists in
-/// files: scheduler_host_file.
+/// Returns the first variable that promises more than one host by a list or a number; nullopt if there is none. For
+/// lists in files see scheduler_host_file.
 std::optional<PromisedHosts> promised_hosts(const Environment&);
 
 /// Returns the host file that the variable of a scheduler names, by variable: PBS_NODEFILE, LSB_DJOB_HOSTFILE, ...

@@ -11,7 +11,7 @@ namespace {
 constexpr auto npos = std::string_view::npos;
 constexpr std::string_view mask = "***", separators = " \t\r\"'`,;()[]{}<>\\";
 
-// Lists of words between blanks. Parts of names of secrets are in small letters, with '_' for '-'.
+// Lists of words. Parts of names of secrets are in lower case, with '_' for '-'.
 constexpr std::string_view secret_parts =
     " secret passw passphrase passcode pwd credential apikey jwt cookie bearer session_id sessionid signature auth "
     "token "
@@ -21,7 +21,7 @@ constexpr std::string_view secret_words =  // the rest of the line is a secret
 constexpr std::string_view secret_programs = " passwd sshpass mysql --password-stdin --stdin ";  // all of the line is
 constexpr std::string_view secret_starts =
     " ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox sk- hf_ AKIA ASIA AIza npm_ pypi- eyJ ya29. nvapi- ";
-// Names that begin so have harmless values; those of all other names are masked unless they are plain.
+// Names with these prefixes have harmless values; values of other names are masked unless they are plain.
 constexpr std::string_view known_starts =
     " NCCL_ UCX_ OMPI_ PMIX_ PRTE_ CUDA_ CUBLAS NVIDIA_ OMP_ OPENBLAS_ SLURM_ SHAKEDOWN_ FI_ HWLOC_ MASTER_ LOCAL_ "
     "RANK "
@@ -36,7 +36,7 @@ bool is_in(std::string_view list, std::string_view word) {
   return word.find(' ') == npos && list.find(' ' + std::string(word) + ' ') != npos;
 }
 
-/// Whether the test holds for a word of the list.
+/// True if a word of the list passes the test.
 template <class Test>
 bool any_of(std::string_view list, const Test& test) {
   for (std::size_t begin = 1, end = 0; begin < list.size(); begin = end + 1) {
@@ -49,7 +49,7 @@ bool begins_as(std::string_view list, std::string_view word) {
   return any_of(list, [&](std::string_view start) { return word.starts_with(start); });
 }
 
-constexpr std::size_t min_secret_bytes = 16, min_secret_bytes_with_digit = 8;  // of a word that begins as a secret
+constexpr std::size_t min_secret_bytes = 16, min_secret_bytes_with_digit = 8;  // of a word that begins like a secret
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
@@ -204,7 +204,7 @@ std::string without_secrets(std::string_view log) {
 std::string json_without_secrets(std::string_view json) {
   Masker masker;
   std::string clean;
-  bool is_hexadecimal = false;  // the value is long, and no secret: an algorithm or a hash
+  bool is_hexadecimal = false;  // a long but harmless value: an algorithm or a hash
   for (auto begin = json.find('"'); begin != npos; begin = json.find('"')) {
     auto end = begin + 1;
     while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;

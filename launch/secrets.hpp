@@ -1,4 +1,4 @@
-// Text that leaves the site: what is known to be harmless stays, all else becomes ***.
+// Removes secrets from text that leaves the site: only known harmless parts stay, others become ***.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace shakedown {
 
-/// Returns the text of a log with *** for values of unknown names, for all that is no word, number or name of a
-/// machine, and for what follows the name of a secret, in this line or in the next.
+/// Returns the text of a log with *** for values of unknown names, for anything other than words, numbers and machine
+/// names, and for the text after the name of a secret in this line or the next.
 std::string without_secrets(std::string_view log);
 
-/// The same of JSON, string by string: it stays JSON, and keys stay.
+/// Returns JSON with each string treated like that. Keys stay.
 std::string json_without_secrets(std::string_view json);
 
 }  // namespace shakedown

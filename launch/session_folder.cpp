@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The settings of Open MPI 4, and of 5, whose launcher is PRRTE.
+/// The settings of Open MPI 4, and of Open MPI 5 with its launcher PRRTE.
 constexpr const char* variables[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"};
 
 /// True if it is this user's, and no other user may write to it.
@@ -30,7 +30,7 @@ fs::path usual_folder() {
   return of_session == nullptr ? "" : of_session;
 }
 
-/// nullopt if there is no place for one: the launcher says so itself.
+/// Returns nullopt if there is no place for one; the launcher then reports the error.
 std::optional<fs::path> new_folder() {
   std::error_code error;
   auto name = (fs::temp_directory_path(error) / "shakedown-XXXXXX").string();

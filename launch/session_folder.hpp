@@ -1,5 +1,5 @@
-// Where Open MPI keeps the files of a launch. Its own choice, /tmp/ompi.HOST.UID, is a name that every user knows, and
-// can take before a run of root.
+// The folder for session files of Open MPI. Its default, /tmp/ompi.HOST.UID, is predictable, so another user could
+// create it before root's run.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Tells the launchers that this process starts to use a folder that other users cannot write, unless the user has
-/// named one: /run for root, XDG_RUNTIME_DIR, which hosts have alike, else a new one, which is removed in the end.
+/// Sets a session folder that other users cannot write, unless the user has set one: /run for root, XDG_RUNTIME_DIR if
+/// all hosts have it, else a new folder, which is removed at the end.
 class SessionFolder {
  public:
   SessionFolder();

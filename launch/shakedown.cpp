@@ -53,7 +53,7 @@
 namespace shakedown {
 namespace {
 
-// Without results a stored verdict, which has no figures of pairs.
+// Without results, a stored verdict is shown; it has no matrices of pairs.
 Judged judged(const Arguments& arguments) {
   return judge_apart(arguments, [&]() -> Judged {
     if (is_stored(arguments)) return {nullptr, {}, read_stored_verdict(arguments.outputs.at("--verdict"))};
@@ -88,7 +88,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   return code;
 }
 
-// Each file is replaced whole; the JSON comes last, so that a reader who sees it new sees the host files new.
+// Each file is replaced atomically. The JSON is last, so that a reader of the new JSON also sees new host files.
 void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
   const TimedCall call("create", folder);
   std::error_code error;
@@ -113,7 +113,7 @@ int nodes(const Arguments& arguments) {
   return list.undecided_because.empty() ? 0 : 3;
 }
 
-// Old host files must not outlive input that could not be judged: no node is proven good by it.
+// Removes old host files if the input could not be judged: no node is proven good.
 void replace_nodes(const std::vector<std::string>& words, const std::string& why) {
   const std::string start = "--nodes=";
   for (const std::string& word : words) {
@@ -163,22 +163,22 @@ struct Verb {
 const std::vector<Verb>& verbs() {
   static const std::string stored = "[--results=F | --verdict=F] [flags]";
   static const std::vector<Verb> rows{
-      {"accept", "[flags]", "measure this machine, or the hosts that a scheduler gave, and judge", Verb::flags,
+      {"accept", "[flags]", "measure this machine, or all hosts of the job, and judge", Verb::flags,
        [](const Call& call) { return accept(call.words, call.channel); }},
-      {"measure", "[flags]", "the same without judging; prints the folder of the results", Verb::flags,
+      {"measure", "[flags]", "measure without judging; prints the folder of the results", Verb::flags,
        [](const Call& call) { return measure(call.words); }},
       {"report", stored, "judge stored results, or show a stored verdict", Verb::arguments,
        [](const Call& call) { return report(call.arguments, call.channel); }},
-      {"nodes", stored, "print JSON that says for each node ISOLATE, RESET or MONITOR; exit 1 if one is bad",
+      {"nodes", stored, "print ISOLATE, RESET or MONITOR for each node as JSON; exit 1 if one is bad",
        Verb::arguments, [](const Call& call) { return nodes(call.arguments); }},
       {"regress", "--results=F [--baseline=F | --store=DIR] [flags]",
        "compare with a baseline or with earlier runs; exit 1 if anything is worse", Verb::arguments,
        [](const Call& call) { return regress(call.arguments); }},
-      {"archive", "--results=DIR [--out=FILE]", "put a run with its logs into one tar without secrets", Verb::arguments,
+      {"archive", "--results=DIR [--out=FILE]", "pack a run with its logs, without secrets", Verb::arguments,
        [](const Call& call) { return archive(call.arguments); }},
-      {"baseline create", "--results=F,F --out=DIR [flags]", "put results of good machines together", Verb::arguments,
+      {"baseline create", "--results=F,F --out=DIR [flags]", "combine results of good machines", Verb::arguments,
        [](const Call& call) { return baseline("create", call.arguments); }},
-      {"baseline merge", "--baseline=F,F --out=DIR [flags]", "put several baselines together", Verb::arguments,
+      {"baseline merge", "--baseline=F,F --out=DIR [flags]", "combine several baselines", Verb::arguments,
        [](const Call& call) { return baseline("merge", call.arguments); }},
       {"baseline show", "--baseline=F [flags]", "print a baseline", Verb::arguments,
        [](const Call& call) { return baseline("show", call.arguments); }},
@@ -186,11 +186,11 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return compare(call.arguments); }, 2},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
-      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]", "say what this host is made of",
+      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]", "print the hardware and software of this host",
        Verb::words, [](const Call& call) { return inventory(call.words); }},
       {"discover", "", "print the identity of this host as one line of JSON", Verb::words,
        [](const Call& call) { return discover(call.words); }},
-      {"launch", "PROGRAM [ARGS]", "run a program on the ranks that would be measured", Verb::words,
+      {"launch", "PROGRAM [ARGS]", "run a program on all ranks", Verb::words,
        [](const Call& call) { return launch(call.words); }},
   };
   return rows;
@@ -214,7 +214,7 @@ bool is_any_of(const std::string& word, std::initializer_list<const char*> words
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The verb with which the words begin; nullptr if there is none.
+/// Returns the verb at the beginning of the words; nullptr if there is none.
 const Verb* verb_of(const Words& words) {
   for (const Verb& verb : verbs()) {
     if (std::ssize(words) >= verb.size() &&
@@ -254,7 +254,7 @@ int show_help(Words words) {
   return 0;
 }
 
-/// Sends an event for scripts that start ranks (ci/with_cuda): they cannot prove that they are of the job.
+/// Sends an event for scripts that start ranks (ci/with_cuda), because they cannot authenticate.
 int send_event(const Words& words) {
   const auto event = words.size() == 1 ? event_in(words.front()) : std::nullopt;
   if (!event) throw InputError("event: one line of JSON is needed, as in base/event.hpp");
@@ -303,7 +303,7 @@ bool names_results(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
 }
 
-// No old report stays if there is no verdict. The verdict to be shown is input, and stays.
+// Removes old reports if there is no verdict, but not the stored verdict, which is input.
 void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
   if (has_verb(words, {"nodes"})) replace_nodes(words, why);
   if (has_verb(words, {"regress"})) {
@@ -337,7 +337,7 @@ int end_after(const Failure& failure, const std::vector<std::string>& words, con
   return failure.code;
 }
 
-/// "--limit=30" of accept and measure: the keeper's, which asks before any flag is checked. A wrong one is refused
+/// Returns "--limit=30" of accept and measure for the keeper, before flags are checked. Invalid values are refused
 /// later.
 std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
   constexpr std::string_view flag = "--limit=";
@@ -348,8 +348,7 @@ std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
-/// Says why the work did not answer. Standard output may be a pipe that is full, and old reports may be where the work
-/// hangs.
+/// Reports why the work did not answer. Standard output may be a full pipe, and the folder of old reports may hang.
 int answer_for(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   const Failure failure{exit_incomplete, why};
   try_shortly([&] { say_no_verdict(failure, words, channel); });
@@ -378,10 +377,10 @@ int main(int argc, char** argv) {
   if (const Verb* const row = verb_of(words); row != nullptr && row->reads != Verb::words) {
     words = with_equals(all_flags(), row->taker(), words);
   }
-  signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
+  signal(SIGCHLD, SIG_DFL);  // if the caller ignored it, exit codes of children would be lost
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  // The front door keeps time over its supervisor, and ctest over its steps, which know it as their parent.
+  // The supervisor and the steps of ctest are limited by their parent processes.
   if (verb == "supervisor" || verb == "ctest") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // it ends with a verdict

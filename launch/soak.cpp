@@ -23,11 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The last few runs stay whole, and as many of those that show something: a week of them would fill a disk.
+// Keeps the last few runs completely, and as many failed ones: a week of runs would fill a disk.
 constexpr int max_last_runs = 3;
 constexpr std::size_t max_kept_runs = 20;
 
-// A steady clock for durations: the time of day may be set.
+// A steady clock for durations: the time of day may be changed.
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -38,11 +38,11 @@ double seconds_since_1970() {
 
 double start_of(const SoakPlan& plan) {
   const auto seconds = seconds_of(plan.started);
-  if (!seconds) throw InputError(plan.started + ": is no start of a soak");
+  if (!seconds) throw InputError(plan.started + ": is not the start of a soak");
   return *seconds;
 }
 
-/// Adds lines that are on the disk when this returns; a last line that a kill has cut off is removed.
+/// Appends lines and returns when they are on the disk. Removes a last line that a kill has truncated.
 void add_line(const fs::path& file, const std::string& line) {
   const TimedCall call("write", file);
   try {
@@ -51,12 +51,12 @@ void add_line(const fs::path& file, const std::string& line) {
     if (whole < text.size()) replace_file(file, text.substr(0, whole));
     RunFile(file, RunFile::Mode::append).write_durably(line);
   } catch (const CannotWrite& error) {
-    throw CannotRun(std::string(error.what()) + "; free space, and go on with --resume");
+    throw CannotRun(std::string(error.what()) + "; free space, and continue with --resume");
   }
 }
 
-/// The families of a round and the rest before it: from the seed and the number alone, so that a soak that goes on
-/// after a reboot does what it would have done. Pre-flight comes first, since it decides.
+/// Returns the order of the families and the pause before the round. They depend only on the seed and the number of the
+/// round, so that a resumed soak continues in the same way. Pre-flight is first because it decides.
 struct RoundPlan {
   std::vector<std::string> order;
   double rest_s;
@@ -64,7 +64,7 @@ struct RoundPlan {
 
 RoundPlan plan_of(const SoakPlan& plan, int number) {
   auto families = plan.families;
-  // Load without a pause heats, and a start from rest loads the supply: both, at random.
+  // Load without a pause heats the GPU, and a start from idle stresses the power supply: both occur at random.
   constexpr double rests[] = {0, 0, 10, 60};
   constexpr double max_rest_share = 0.05;
   std::mt19937_64 random(plan.seed + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15ULL);
@@ -84,10 +84,10 @@ struct Ended : CannotRun {
 void rest(double seconds, Signals& signals) {
   pollfd told{signals.descriptor(), POLLIN, 0};
   if (seconds > 0) poll(&told, 1, static_cast<int>(seconds * 1e3));
-  if (const auto& signal = signals.taken()) throw Ended("ended by " + *signal + "; --resume goes on");
+  if (const auto& signal = signals.taken()) throw Ended("ended by " + *signal + "; --resume continues it");
 }
 
-/// Keeps the first round and the first that failed, out of the reach of those who remove old runs.
+/// Keeps the first round and the first failed one where old runs are not removed.
 void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   const auto held = HeldFolder::create(HeldFolder::open(folder), "kept");
   const auto& kept = held.path();
@@ -96,13 +96,13 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   }
 }
 
-/// The folder of the soak that goes on. Errors: InputError where there is none.
+/// Returns the folder of the soak to resume. Errors: InputError if there is none.
 fs::path resumed_folder(const AcceptOptions& options) {
   const auto results = options.results ? *options.results : usual_results();
   const TimedCall call("stat", results);
   const auto folder = options.folder ? *options.folder : fs::weakly_canonical(results / "latest");
   if (!is_watch(folder)) {
-    throw InputError("--resume: " + folder.string() + " is no soak; name its folder with --folder=DIR");
+    throw InputError("--resume: " + folder.string() + " is not a soak; name its folder with --folder=DIR");
   }
   return folder;
 }
@@ -117,7 +117,7 @@ RunFolder folder_of_watch(const AcceptOptions& options) {
   return RunFolder::resume(folder, read_soak(folder).plan.run_id);
 }
 
-/// The id of the run that is this round of the soak: its folder in rounds/ and in kept/.
+/// Returns the id of the run of this round: its folder in rounds/ and in kept/.
 std::string id_of_round(const std::string& soak_id, int number) {
   std::string digits = std::to_string(number);
   digits.insert(0, digits.size() < 6 ? 6 - digits.size() : 0, '0');
@@ -169,7 +169,7 @@ class SoakRun {
     round.begin_s = std::max(0.0, seconds_since_1970() - start_of(soak_.plan));
     try {
       run_one(round, plan);
-    } catch (const std::exception& error) {  // a dead rank, a failed start, a full disk: the next round may do better
+    } catch (const std::exception& error) {  // a dead rank, a failed start, a full disk: the next round may succeed
       stop_if_ended();
       const bool died = dynamic_cast<const NothingMeasured*>(&error) != nullptr;
       round.state = State::incomplete;
@@ -194,7 +194,7 @@ class SoakRun {
     AcceptOptions options = options_;
     options.tier = soak_.plan.tier;
     if (soak_.plan.families.size() < find_programs({}).families.size()) options.families = soak_.plan.families;
-    // A part that failed once keeps failing; its effect on the rest is worth knowing.
+    // Continues although a failed part will fail again, because its effect on the rest is informative.
     options.despite_preflight = options.despite_preflight || round.number > 1;
     const auto rounds = HeldFolder::create(HeldFolder::open(run_.path()), "rounds");
     auto own = RunFolder::create(rounds.path(), id_of_round(run_.id(), round.number), max_last_runs);
@@ -207,12 +207,12 @@ class SoakRun {
     keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
   }
 
-  /// A round that a signal cuts short is none: --resume measures it again.
+  /// An interrupted round does not count; --resume repeats it.
   void stop_if_ended() {
-    if (const auto& signal = signals_.taken()) throw Ended("ended by " + *signal + "; --resume goes on");
+    if (const auto& signal = signals_.taken()) throw Ended("ended by " + *signal + "; --resume continues it");
   }
 
-  /// Lines that a full disk does not take are kept until it does.
+  /// Keeps lines that a full disk does not accept until it does.
   void write_rounds() {
     try {
       add_line(file_, unwritten_);
@@ -232,15 +232,14 @@ class SoakRun {
   double began_ = 0;
 };
 
-/// Judges the last round that came to its end and whose results are still there. Without one it returns nothing that
-/// was measured, and says so.
+/// Judges the last complete round with results. Without one, reports that nothing was measured.
 Judged judged_last_round(const fs::path& folder, const Soak& soak, Arguments arguments) {
   for (auto round = soak.rounds.rbegin(); round != soak.rounds.rend(); ++round) {
     if (round->state == State::incomplete) continue;
     arguments.judge.run_id = id_of_round(soak.plan.run_id, round->number);
     for (const char* const part : {"rounds", "kept"}) {
       arguments.results = {folder / part / *arguments.judge.run_id};
-      std::error_code error;  // said when the folder is read
+      std::error_code error;  // reported when the folder is read
       if (fs::is_directory(arguments.results.front(), error)) return judge_after_trial(arguments);
     }
   }
@@ -262,20 +261,20 @@ int show(const fs::path& folder, const Soak& soak, const SoakJudgement& judged, 
 
 bool is_watch(const fs::path& folder) {
   const TimedCall call("stat", folder);
-  std::error_code error;  // said when the folder is read
+  std::error_code error;  // reported when the folder is read
   return fs::is_regular_file(folder / soak_file, error);
 }
 
 int soak(const AcceptOptions& options, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
   auto run = folder_of_watch(options);
   say("results: " + run.shown_path().string());
-  // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
+  // All rounds share the tuning choices of this machine's runs.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   SoakRun soak_run(options, programs, run, signals);
   bool complete = true;
   try {
     soak_run.run();
-  } catch (const Ended& ended) {  // the rounds so far are judged all the same
+  } catch (const Ended& ended) {  // the rounds so far are judged anyway
     if (soak_run.soak().rounds.empty()) throw;
     say(ended.what());
     complete = false;

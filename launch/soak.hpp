@@ -1,4 +1,4 @@
-// `accept --for=DURATION`: round after round until the time is over, each a run of its own, judged after each.
+// `accept --for=DURATION`: measures and judges one run after another until the time has passed.
 #pragma once
 
 #include <filesystem>
@@ -11,27 +11,27 @@
 
 namespace shakedown {
 
-/// Ranks were started, and no family has a result; the text says which rank died, if the launcher does.
+/// Thrown if ranks were started but no family has a result. The text names the crashed rank, if the launcher does.
 struct NothingMeasured : CannotRun {
   using CannotRun::CannotRun;
 };
 
-/// A run, from its measurements to its verdict by `judge`, in its folder. `start` tells which hosts are expected, and
-/// learns which are lost. After a signal, or if ranks cannot be started any more, the families on disk are judged, and
-/// the folder says that the run broke off. Errors: CannotRun if nothing is on disk.
+/// Measures a run into its folder and judges it with `judge`. `start` has the expected hosts and receives the lost
+/// ones. After a signal, or if ranks cannot be started any more, judges the families on disk and marks the run as
+/// aborted. Errors: CannotRun if there is no result.
 Judged judge_run(const AcceptOptions&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
-/// The exit code. The folder of the soak holds rounds.jsonl (thresholds/soak/soak.hpp), rounds/ with the last runs,
-/// kept/ with the first and those that failed first, and verdict.json at the end. A round that cannot be measured is a
-/// round with its finding. After a signal the rounds so far are judged, and --resume goes on. Errors: CannotRun if
-/// there is none.
+/// Runs a soak and returns the exit code. Its folder has rounds.jsonl (thresholds/soak/soak.hpp), rounds/ with the last
+/// runs, kept/ with the first run and failed runs, and at the end verdict.json. A round that cannot be measured becomes
+/// a round with a finding. After a signal the rounds so far are judged; --resume continues. Errors: CannotRun if there
+/// are none.
 int soak(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
 
 /// Returns the flags with which a resumed soak began, replaced by those in `words`.
 std::vector<std::string> with_flags_of_watch(const AcceptOptions&, const std::vector<std::string>& words);
 
-/// Whether a soak is in this folder.
+/// True if a folder contains a soak.
 bool is_watch(const std::filesystem::path& folder);
 
 /// Judges the rounds of a soak again and prints the result. Returns the exit code.

@@ -140,7 +140,7 @@ struct Row {
 };
 
 constexpr std::array words{
-    Row{login_refused, "login_refused", "let this user log in there by a key, without a password (ssh-copy-id)"},
+    Row{login_refused, "login_refused", "allow this user to log in there with a key (ssh-copy-id)"},
     Row{key_file_refused, "key_file_refused", "chmod 600 that file"},
     Row{host_key_unknown, "host_key_unknown",
         "add the host's key to known_hosts (ssh-keyscan), or log in once by hand"},
@@ -153,7 +153,7 @@ constexpr std::array words{
     Row{host_timed_out, "host_timed_out", "ping the host: it is down, or a firewall drops what is sent to it", true},
     Row{connection_closed, "connection_closed",
         "read sshd's log there (journalctl -u ssh): MaxStartups and denied addresses are usual", true},
-    Row{no_common_algorithm, "no_common_algorithm", "update ssh on one of the two hosts, or allow what both have"},
+    Row{no_common_algorithm, "no_common_algorithm", "update ssh on one of the two hosts, or allow an algorithm that both have"},
     Row{ssh_settings_wrong, "ssh_settings_wrong", "correct the settings of ssh (man ssh_config)"},
     Row{program_missing, "program_missing", "install it there, at the same path as on the other hosts"},
     Row{program_not_executable, "program_not_executable",
@@ -167,7 +167,7 @@ constexpr std::array words{
     Row{account_refused, "account_refused",
         "choose an account, a QOS and a time limit that you may use (sacctmgr show assoc user=$USER)"},
     Row{request_too_large, "request_too_large",
-        "ask for what the job or the partition has (scontrol show job, scontrol show node)"},
+        "request only resources of the job or the partition (scontrol show job, scontrol show node)"},
     Row{resources_busy, "resources_busy", "start inside of an allocation (salloc), or raise --startup-timeout=S", true},
     Row{node_unavailable, "node_unavailable", "scontrol show node says why it is down; leave it out, or repair it",
         true},
@@ -206,7 +206,7 @@ bool is_of_host(char c) {
          std::string_view("-._:[]").find(c) != std::string_view::npos;
 }
 
-/// Whether a text begins with a pattern; fills the words of the match in.
+/// True if a text begins with a pattern; stores the words of the match.
 bool begins_with(std::string_view text, std::string_view pattern, StartMatch& match) {
   if (pattern.empty()) return true;
   if (pattern.front() == '*') {

@@ -1,4 +1,4 @@
-// Why ssh, srun or mpirun could not start ranks: their sentences, one table for each program, and what to do.
+// Messages of ssh, srun and mpirun when they cannot start ranks, one table for each program, with the actions.
 #pragma once
 
 #include <optional>
@@ -45,7 +45,7 @@ enum class StartFault {
   interface_wrong,
   daemon_cannot_call_back,
   daemon_lost,
-  daemon_not_started,  // mpirun's sentence for all of the above: another line says more
+  daemon_not_started,  // mpirun's sentence for all of these; another line has the reason
 };
 
 /// A sentence of another program. '*' is any text, {host} a name of a host, {what} a word. The pattern must match from the start of a line unless it
@@ -68,16 +68,16 @@ struct StartMatch {
   std::string host, what;
 };
 
-/// Returns the first row that a line matches; nullopt if no table knows it.
+/// Returns the first matching row for a line; nullopt if there is none.
 std::optional<StartMatch> start_match(std::string_view line);
 
-/// The name of a fault: "login_refused".
+/// Returns the name of a fault: "login_refused".
 std::string_view code(StartFault);
 
-/// The action of the user: "chmod 600 that file".
+/// Returns the action for the user: "chmod 600 that file".
 std::string_view action(StartFault);
 
-/// Whether a second try may succeed without a change.
+/// True if a second try may succeed without a change.
 bool may_pass(StartFault);
 
 }  // namespace shakedown

@@ -29,10 +29,10 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto term_grace = 5s;  // from SIGTERM to SIGKILL
-constexpr auto kill_grace = 5s;  // from then on; a process that is still there waits in the kernel, and cannot be ended
+constexpr auto kill_grace = 5s;  // from then on; a remaining process is blocked in the kernel
 constexpr auto tick = 100ms;
 
-/// Everything below this process: what lost its parent became its child (PR_SET_CHILD_SUBREAPER).
+/// Finds all descendants: orphans become its children (PR_SET_CHILD_SUBREAPER).
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   for (const auto& name : names_in("/proc").value_or(std::vector<std::string>{})) {
@@ -51,7 +51,7 @@ std::vector<pid_t> descendants() {
 }
 
 [[noreturn]] void become(const std::vector<std::string>& words, const sigset_t& usual, int failed) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // where even the supervisor is killed
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // if the supervisor itself is killed
   setpgid(0, 0);
   sigprocmask(SIG_SETMASK, &usual, nullptr);
   std::vector<char*> arguments;
@@ -70,7 +70,7 @@ class Supervisor {
     fcntl(options_, F_SETFD, FD_CLOEXEC);
     sigset_t watched, usual;
     sigemptyset(&watched);
-    signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no end would be told
+    signal(SIGCHLD, SIG_DFL);  // if the caller ignored it, no exit would be reported
     for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
     sigprocmask(SIG_BLOCK, &watched, &usual);
     signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -80,7 +80,7 @@ class Supervisor {
     } else {
       say("begun");
     }
-    // The front door waits for the end of what the job prints.
+    // The front door reads the output of the job to its end.
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int descriptor : {0, 1, 2}) dup2(nothing, descriptor);
     close(nothing);
@@ -90,7 +90,7 @@ class Supervisor {
     while (true) {
       reap();
       if (ended_ && descendants().empty()) return;
-      if (ended_ && !std::exchange(swept_, true)) {  // processes that the launcher has left
+      if (ended_ && !std::exchange(swept_, true)) {  // processes that the launcher left behind
         for (const pid_t process : descendants()) kill(process, SIGTERM);
         if (!told_) told_ = Clock::now();
       }
@@ -111,7 +111,8 @@ class Supervisor {
   }
 
  private:
-  /// False, and errno: there is no process of the job. One that could not become the command says so in why_not_.
+  /// Starts the job. False with errno if there is no process. A process that could not execute the command reports so
+  /// in why_not_.
   bool start(const std::vector<std::string>& command, const sigset_t& usual) {
     auto failed = make_pipe();
     if (!failed) return false;
@@ -132,7 +133,7 @@ class Supervisor {
     while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
       if (process == job_) tell(status);
     }
-    // How the job ended is not known, and not told: nothing is said of it.
+    // The end of the job is unknown, so nothing is reported.
     if (process < 0 && errno != EINTR) ended_ = true;
   }
 
@@ -151,7 +152,7 @@ class Supervisor {
   void end() {
     if (told_) return;
     told_ = Clock::now();
-    // mpirun and srun end their ranks themselves, on all hosts; the others end with them, or by SIGKILL.
+    // mpirun and srun end their ranks on all hosts themselves; others end with the launcher, or by SIGKILL.
     if (job_ > 0) kill(-job_, SIGTERM);
   }
 

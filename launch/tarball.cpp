@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t block = 512;
 
-/// Returns the header of a file: POSIX.1-1988, ustar. It has no owner, and all may read it.
+/// Returns the header of a file (POSIX.1-1988, ustar) without an owner, readable for all.
 std::string header(const std::string& name, std::size_t size, std::time_t time) {
   std::string text(block, '\0');
   const auto put = [&](std::size_t at, const std::string& value) { text.replace(at, value.size(), value); };
@@ -57,7 +57,7 @@ std::string header(const std::string& name, std::size_t size, std::time_t time) 
   return text;
 }
 
-/// A new file next to `out` that becomes `out` when all is written, and is removed otherwise.
+/// A new file next to `out` that becomes `out` when it is complete, and is removed otherwise.
 class Tar {
  public:
   explicit Tar(const fs::path& out) : out_(out), temporary_(out.string() + "." + std::to_string(getpid()) + ".tmp") {
@@ -83,7 +83,7 @@ class Tar {
 
   void finish() {
     write_all(std::string(2 * block, '\0'));
-    // A link is not made over a file that has come meanwhile; a file system without links has rename.
+    // A link does not replace a file that was created meanwhile; a file system without links uses rename.
     if (fsync(file_) != 0) refuse();
     if (link(temporary_.c_str(), out_.c_str()) == 0) return;
     if (errno == EEXIST || rename(temporary_.c_str(), out_.c_str()) != 0) refuse();
@@ -126,8 +126,8 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-/// Returns the text of a file of this folder. Another user who owns the folder may have put a link in place of the
-/// file, or of a folder above it, since the files were listed. Errors: InputError.
+/// Returns the text of a file of this folder. The owner of the folder may have replaced the file or a parent folder by
+/// a link after they were listed. Errors: InputError.
 std::string text_of(const fs::path& file) {
   const Descriptor opened(open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!opened.is_open()) refuse_to_read(file, std::error_code(errno, std::generic_category()));

@@ -9,8 +9,8 @@
 
 namespace shakedown {
 
-/// Returns the seconds until the job ends: by SLURM_JOB_END_TIME, else by squeue; under LSF by bjobs; under PBS by
-/// PBS_WALLTIME, which counts from the start of the job. nullopt if there is no limit or no scheduler that tells.
+/// Returns the seconds until the job ends: by SLURM_JOB_END_TIME or squeue; under LSF by bjobs; under PBS by
+/// PBS_WALLTIME, counted from the start of the job. nullopt without a limit or a known scheduler.
 std::optional<double> seconds_left(const Environment&, double seconds_since_1970);
 
 /// Returns the seconds of a time as squeue prints it: "2-03:04:05", "3:04:05", "4:05"; nullopt for "UNLIMITED" and

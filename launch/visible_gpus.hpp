@@ -9,7 +9,7 @@ namespace shakedown {
 
 struct VisibleGpus {
   int count = 0;
-  std::string ignored;  // what CUDA does not take of the mask, and why; empty: it takes all, or the mask hides all GPUs
+  std::string ignored;  // part of the mask that CUDA ignores, with the reason; empty: none, or it hides all GPUs
 };
 
 /// Returns how many GPUs CUDA shows. `gpus` are all of this host: their UUIDs, or other names if UUIDs are unknown.

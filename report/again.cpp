@@ -15,7 +15,7 @@ namespace {
 
 bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
 
-// Errors that GPUs counted, crashes, and what pre-flight kept from being measured may be of any family.
+// GPU errors, crashes, and what pre-flight prevented may be of any family.
 bool is_of_any_family(const Finding& finding) {
   constexpr std::array codes{Code::errors, Code::slowdown, Code::memory, Code::crashed, Code::complete};
   return std::find(codes.begin(), codes.end(), finding.code) != codes.end() || finding.key == "machine/preflight";
@@ -29,7 +29,7 @@ std::vector<std::string> compared_with(const Finding& finding) {
   return {};
 }
 
-// The finding of the later run that answers for the earlier one; null if nothing is said against it any more.
+// Returns the finding of the later run for the same fact; null if it is good now.
 const Finding* successor(const Finding& before, const Verdict& after) {
   const Finding* found = nullptr;
   for (const Finding& finding : after.findings) {

@@ -9,12 +9,12 @@
 
 namespace shakedown {
 
-/// Returns the families to measure again: pre-flight, those of what failed, and those that their comparison needs, each
-/// on all ranks, since the peers are compared with each other. Empty: all, because what failed is of no single family.
-/// Errors: InputError if nothing failed.
+/// Returns the families to measure again: pre-flight, the failed families, and those that they are compared with, all
+/// on all ranks. Empty: all families, because the failure belongs to no single one. Errors: InputError if nothing
+/// failed.
 std::vector<std::string> families_again(const Verdict&);
 
-/// Returns a table of what failed in `run`, before and after, and a line that counts it.
+/// Returns a table of the failed findings of `run`, before and after, and a summary line.
 std::string again_text(const std::string& run, const Verdict& before, const Verdict& after, TerminalStyle);
 
 }  // namespace shakedown

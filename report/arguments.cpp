@@ -33,7 +33,7 @@ std::filesystem::path latest_of(const std::filesystem::path& folder) {
   return is_folder(folder / "latest") ? folder / "latest" : folder;
 }
 
-/// Returns the profile that `named` is: a path, or the name of one in `folder`. Errors: InputError.
+/// Returns the profile of `named`: a path, or a name in `folder`. Errors: InputError.
 std::filesystem::path profile_named(const std::filesystem::path& named, const std::filesystem::path& folder) {
   if (path_exists(named)) return named;
   const bool is_name = named.native().find('/') == std::string::npos;
@@ -47,7 +47,7 @@ std::filesystem::path profile_named(const std::filesystem::path& named, const st
                    (meant.empty() ? "; name one of " + joined(profiles) : meant));
 }
 
-/// Errors: InputError if two outputs, or an output and an input, are one file.
+/// Throws InputError if two outputs, or an output and an input, are one file.
 void check_outputs(const OutputFiles& outputs, const std::vector<std::string>& words) {
   std::map<std::filesystem::path, std::string> written;
   for (const auto& [flag, file] : outputs) {
@@ -103,7 +103,7 @@ Arguments arguments_of(const GivenFlags& given, const std::vector<std::string>& 
   }
   check_outputs(a.outputs, words);
   for (const char* const flag : {"--quantile", "--margin"}) {
-    if (given.has(flag) && !a.floors) throw InputError(std::string(flag) + " is of --floors: give that too");
+    if (given.has(flag) && !a.floors) throw InputError(std::string(flag) + " needs --floors: give that too");
   }
   return a;
 }
@@ -120,7 +120,7 @@ Arguments parse_arguments(const std::string& taker, const std::vector<std::strin
   const bool stored = (taker == "report" || taker == "nodes") && is_stored(arguments);
   for (const auto& [flag, value] : given.all()) {
     if (!stored || find_flag(all_flags(), flag, taker)->is_taken_by("stored")) continue;
-    throw InputError(flag + ": a stored verdict is shown as it is; give --results to judge anew");
+    throw InputError(flag + ": a stored verdict is shown as it is; give --results to judge again");
   }
   return arguments;
 }
@@ -131,7 +131,7 @@ bool is_stored(const Arguments& arguments) {
 
 namespace {
 
-/// Returns the sets that --scaling names, or else the launches of fewer nodes in the run's folder (accept --scaling).
+/// Returns the sets of --scaling, else the launches of fewer nodes in the run's folder (accept --scaling).
 std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
   std::vector<ScalingSet> sets;
   for (const auto& folder : arguments.scaling) sets.push_back({.files = read_results(std::vector{folder})});
@@ -176,7 +176,7 @@ Given given_references(const Arguments& arguments) {
 
 namespace {
 
-/// Errors: InputError for a family that nothing knows and whose name resembles one of the table.
+/// Throws InputError for an unknown family whose name resembles a known one.
 void refuse_mistyped(const Arguments& arguments, const Measured& measured, const std::vector<Profile>& profiles) {
   std::vector<std::string> known;
   for (const auto& row : family_rows()) known.emplace_back(row.name);
@@ -187,7 +187,7 @@ void refuse_mistyped(const Arguments& arguments, const Measured& measured, const
   for (const auto& family : arguments.judge.families.names) {
     const auto meant = did_you_mean(family, known);
     if (meant.empty() || std::find(known.begin(), known.end(), family) != known.end()) continue;
-    throw InputError("--families: \"" + family + "\" is no family" + meant);
+    throw InputError("--families: \"" + family + "\" is not a family" + meant);
   }
 }
 
@@ -200,7 +200,7 @@ Judged judge(const Arguments& arguments) {
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
   auto [site, profiles, baseline] = given_references(arguments);
   refuse_mistyped(arguments, *measured, profiles);
-  // Only the profile of these GPUs gets the rules of the site: on other GPUs they can be out of reach.
+  // Only the profile of these GPUs gets the rules of the site; other GPUs may not be able to meet them.
   const auto* ours = measured->files.empty() ? nullptr : select_profile(measured->files, profiles).profile;
   for (Profile& profile : profiles) {
     if (ours == nullptr || ours == &profile) profile = on_site(profile, site ? &*site : nullptr, *measured);

@@ -29,9 +29,9 @@ struct Arguments {
   std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
   std::string fault = "slow-hbm";                    // of demo
-  std::vector<std::filesystem::path> operands;       // words that are no flags: the runs of compare
+  std::vector<std::filesystem::path> operands;       // words that are not flags: the runs of compare
   std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
-  std::optional<std::filesystem::path> store;        // of regress: a folder of baselines that grow
+  std::optional<std::filesystem::path> store;        // of regress: a folder of baselines
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;
@@ -69,7 +69,7 @@ Judged judge(const Arguments&);
 /// Returns the exit code of the verdict, or 0 for a PARTIAL verdict if --partial-ok is set.
 int exit_code(const Verdict&, const Arguments&);
 
-/// Returns the style that the flags ask for, else that of standard output (base/console.hpp); 120 columns if that is no
+/// Returns the style that the flags request, else that of standard output (base/console.hpp); 120 columns without a
 /// terminal.
 TerminalStyle style_of(const Arguments&);
 

@@ -44,7 +44,7 @@ fs::path results_of(const fs::path& run, const fs::path& folder) {
 
 std::string name_of(const fs::path& run) { return (run.has_filename() ? run : run.parent_path()).filename(); }
 
-/// "same", "worse", "no sure difference", ...: whether the difference is more than launches differ by.
+/// Returns "same", "worse", "no sure difference", ...: whether the difference exceeds the noise of launches.
 Table::Cell judgement(const Change& change) {
   if (change.trend == Trend::worse) return {"B is worse", Table::Tone::bad};
   if (change.trend == Trend::better) return {"B is better", Table::Tone::good};

@@ -1,4 +1,4 @@
-// One row for the verdict, for each finding and for each value that no rule judges, for spreadsheets and SQL.
+// A CSV row for the verdict, for each finding and for each value without a rule, for spreadsheets and SQL.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-/// Returns CSV as RFC 4180 describes it, but with line feeds, and with a row of names first. Unknown is empty.
+/// Returns CSV by RFC 4180, but with line feeds, and with a header row. Unknown values are empty.
 std::string csv_text(const Verdict&);
 
 }  // namespace shakedown

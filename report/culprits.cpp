@@ -42,7 +42,7 @@ std::string evidence_text(const Evidence& e) {
 std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   const auto line = [&](const std::string& text) { return joined(wrapped(printable(text), style.width - 2), "\n  "); };
   std::string out = std::string(d.fails ? "" : " (warning)") + ": ";
-  if (d.places.empty()) out += "no single one of " + std::to_string(d.place_count) + " ranks";
+  if (d.places.empty()) out += "all " + std::to_string(d.place_count) + " ranks";
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
   const std::size_t shown = std::min(d.places.size(), max_places_shown);
   for (std::size_t i = 0; i < shown; ++i) {

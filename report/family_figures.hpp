@@ -1,4 +1,4 @@
-// The figures of a good run: how fast it is, how far from its limits, and whether that is usual.
+// The figures of a good run, their margins to the limits, and the normal range.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shakedown {
 
-/// The worst value of the best-known figure of a family, or where the profile marks none, of the one closest to its
-/// limit. `margin`: how far the value is on the good side of the limit, as a part of it; below 0 on the bad side.
+/// The worst value of the figure that the profile marks for a family, else of the figure closest to its limit.
+/// `margin`: relative distance on the good side of the limit; negative on the bad side.
 struct FamilyFigure {
   const Finding* finding = nullptr;
   double margin = 0;
@@ -19,11 +19,11 @@ struct FamilyFigure {
 std::vector<FamilyFigure> family_figures(const Verdict&);
 
 /// Returns "closest to its limit: HBM copy by copy engine, 4 GiB: 4272.6 GB/s, min 3960, 7.9 %"; empty if the figures
-/// have it, or if there is none.
+/// include it, or there is none.
 std::string closest_text(const Verdict&);
 
-/// Returns "802.18 to 832.89 on 10 GPUs", with "below: " or "above: " where the value is not in it; empty without
-/// stored runs.
+/// Returns "802.18 to 832.89 on 10 GPUs", with "below: " or "above: " if the value is outside; empty without stored
+/// runs.
 std::string usual_text(const Finding&);
 
 }  // namespace shakedown

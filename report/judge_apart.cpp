@@ -1,5 +1,5 @@
-// Decides the verdict if the judge crashes. A fault of shakedown must not send a machine to repair. Therefore a row
-// fails only if it reports wrong data or an error of a device.
+// The verdict after a crash of the judge. A fault of shakedown must not send a machine to repair. Therefore a row fails
+// only if it reports wrong data or an error of a device.
 #include "report/judge_apart.hpp"
 
 #include <unistd.h>
@@ -60,7 +60,7 @@ Finding died_finding(const Arguments& arguments, const std::string& died) {
   finding.status = Status::missing;
   finding.detail = "the judge " + died + ", results kept: nothing was compared with a limit";
   const std::string where = arguments.results.empty() ? "DIR" : shown(arguments.results.front()).string();
-  finding.next = "report this fault of shakedown with the file that this writes: shakedown archive --results=" + where;
+  finding.next = "report this bug of shakedown with the archive from: shakedown archive --results=" + where;
   return finding;
 }
 

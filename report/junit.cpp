@@ -17,7 +17,7 @@ namespace shakedown {
 namespace {
 
 struct Suite {
-  std::string cases, notes;  // notes: what changes nothing; a test that passed cannot have a text in all schemas
+  std::string cases, notes;  // notes; a passed test cannot have a text in all schemas
   int tests = 0, failures = 0, errors = 0, skipped = 0;
 };
 
@@ -65,8 +65,8 @@ std::string counts(const Suite& suite) {
                      suite.failures, suite.errors, suite.skipped);
 }
 
-// Strict: each attribute and element that the schemas of Jenkins and of ReFrame ask for, and no other. Their times have
-// no time zone; what is unknown has the earliest.
+// Has exactly the attributes and elements that the schemas of Jenkins and of ReFrame require. Their times have no time
+// zone; unknown times are the earliest.
 std::string document(const std::vector<std::pair<std::string, Suite>>& suites, const std::string& started,
                      const std::vector<Node>& nodes) {
   const bool is_known = started.size() == 20 && started.back() == 'Z';
@@ -87,7 +87,7 @@ std::string document(const std::vector<std::pair<std::string, Suite>>& suites, c
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n" + out + "</testsuites>\n";
 }
 
-// The tests of the file are more than the findings that the verdict counts.
+// The file has more tests than the verdict counts.
 std::string tests_text(const Verdict& verdict) {
   const auto uncounted = verdict.findings.size() - verdict.total;
   return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") + " that count, " +

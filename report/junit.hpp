@@ -13,8 +13,8 @@ namespace shakedown {
 /// its text.
 std::string junit_xml(const Verdict&);
 
-/// A case for each benchmark and one for the comparison: worse and missing are failures, inconclusive is an error, what
-/// cannot be judged is skipped.
+/// Returns a case for each benchmark and one for the comparison: worse and missing are failures, inconclusive is an
+/// error, benchmarks that cannot be judged are skipped.
 std::string junit_xml(const Regression&);
 
 }  // namespace shakedown

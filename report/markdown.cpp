@@ -1,4 +1,4 @@
-// Decides what a CI summary shows: what is wrong first, what is right folded away.
+// A CI summary: bad findings first, good ones folded.
 #include "report/markdown.hpp"
 
 #include "base/text.hpp"
@@ -11,7 +11,7 @@
 namespace shakedown {
 namespace {
 
-// Rows of a table that are written out; a row takes some 300 bytes.
+// The maximum number of rows in a table; a row takes some 300 bytes.
 constexpr std::size_t max_bad_rows = 200, max_good_rows = 1000;
 
 std::string row(std::initializer_list<std::string> cells) {

@@ -37,11 +37,11 @@ std::string of_figures(const Judged& judged) {
 
 const std::vector<Output>& outputs() {
   static const std::vector<Output> table{
-      {"--html", "write a page for people: figures, evidence, and what to do", html_text},
+      {"--html", "write a page with figures, evidence and actions", html_text},
       {"--verdict", "write verdict.json (report/verdict.schema.json)", of_verdict<verdict_json>},
-      {"--junit", "write JUnit's XML, with what was waived as skipped", of_verdict<junit_xml>},
+      {"--junit", "write JUnit XML; waived findings are skipped tests", of_verdict<junit_xml>},
       {"--markdown", "write Markdown, for the summary of a CI job", of_verdict<markdown_text>},
-      {"--github-annotations", "write ::error and ::warning lines, which a step of GitHub Actions prints",
+      {"--github-annotations", "write ::error and ::warning lines for a step of GitHub Actions",
        of_verdict<github_annotations>},
       {"--nagios", "write a line with performance data for Nagios and Icinga (ci/monitoring/check)",
        of_verdict<nagios_line>},
@@ -59,9 +59,9 @@ const std::vector<Output>& outputs() {
 
 const std::vector<RegressionOutput>& regression_outputs() {
   static const std::vector<RegressionOutput> table{
-      {"--html", "write a page for people, with the course of each benchmark", html_text},
+      {"--html", "write a page with all launches of each benchmark", html_text},
       {"--json", "write every change as JSON (report/regression.schema.json)", regression_json},
-      {"--junit", "write JUnit's XML", junit_xml},
+      {"--junit", "write JUnit XML", junit_xml},
       {"--markdown", "write Markdown, for the summary of a CI job", markdown_text},
   };
   return table;
@@ -148,11 +148,11 @@ int write_all_outputs(const OutputFiles& files, const Judged& judged, const char
 
 namespace {
 
-// Says on stderr what cannot be written.
+// Reports on stderr what cannot be written.
 template <class Table, class Subject>
 void replace_each(const Table& table, const std::vector<std::string>& words, const Subject& subject,
                   const char* program, const std::string& keep) {
-  if (!output_over_input(words).empty()) return;  // refused, and nothing is written over what was to be read
+  if (!output_over_input(words).empty()) return;  // refused, because it would overwrite input
   for (const auto& output : table) {
     const std::string start = std::string(output.flag) + "=";
     if (output.flag == keep) continue;
@@ -189,7 +189,7 @@ int after_output(int code, const char* program) {
   constexpr int exit_output_lost = 3;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fprintf(stderr,
-               "%s: standard output: cannot be written, what it should say is lost; free space or redirect it\n",
+               "%s: standard output: cannot be written, the output is lost; free space or redirect it\n",
                program);
   return exit_output_lost;
 }

@@ -20,7 +20,7 @@ struct Output {
 
 const std::vector<Output>& outputs();
 
-/// The same of a comparison with a baseline.
+/// The same for a comparison with a baseline.
 struct RegressionOutput {
   const char* flag;
   const char* help;
@@ -55,7 +55,7 @@ void replace_outputs(const std::vector<std::string>& words, const Regression&, c
 /// Returns the words without the paths of results. If these do not answer, no output can be compared with them.
 std::vector<std::string> without_results(std::vector<std::string> words);
 
-/// The exit code of a program at its end: `code`, or 3, with a line on stderr, if its standard output was lost.
+/// Returns the exit code of a program at its end: `code`, or 3 with a line on stderr if its standard output was lost.
 int after_output(int code, const char* program);
 
 }  // namespace shakedown

@@ -113,14 +113,14 @@ void add_culprits(Gauges& gauges, const Verdict& verdict) {
 std::string prometheus_text(const Verdict& verdict) {
   Gauges gauges;
   const bool passed = verdict.state == State::pass;
-  gauges.add("shakedown_pass", "1 if the machine was accepted: PASS, nothing else.", {{"profile", verdict.profile}},
+  gauges.add("shakedown_pass", "1 if the verdict is PASS.", {{"profile", verdict.profile}},
              passed ? 1 : 0);
   for (const std::string_view state : words(State{})) {
     gauges.add("shakedown_verdict", "1 for the verdict of the run, 0 for the others.", {{"verdict", lower(state)}},
                state == name(verdict.state) ? 1 : 0);
   }
   if (const auto began = seconds_of(verdict.started)) {
-    gauges.add("shakedown_run_timestamp_seconds", "When the run began.", {}, *began);
+    gauges.add("shakedown_run_timestamp_seconds", "Start time of the run.", {}, *began);
   }
   gauges.add("shakedown_headline_info", "The verdict in one sentence.", {{"headline", text(headline_of(verdict))}}, 1);
   add_culprits(gauges, verdict);
@@ -149,7 +149,7 @@ std::string prometheus_text(const Verdict& verdict) {
                finding.good() ? 1 : 0);
     if (finding.judgement != Judgement::rule) labels.emplace_back("judgement", std::string(name(finding.judgement)));
     if (finding.value) {
-      gauges.add(std::string("shakedown_value_") + base.name, "Value judged: the worst rank's, or the run's.", labels,
+      gauges.add(std::string("shakedown_value_") + base.name, "Judged value, of the worst rank or of the run.", labels,
                  *finding.value * base.factor);
     }
     if (!finding.limit) continue;
@@ -161,7 +161,7 @@ std::string prometheus_text(const Verdict& verdict) {
   for (const Unjudged& point : verdict.unjudged) {
     if (!point.value) continue;
     const BaseUnit base = base_of(unit_of(point.metric));
-    gauges.add(std::string("shakedown_value_") + base.name, "Value judged: the worst rank's, or the run's.",
+    gauges.add(std::string("shakedown_value_") + base.name, "Judged value, of the worst rank or of the run.",
                {{"key", point.key}, {"metric", point.metric}}, *point.value * base.factor);
   }
   return gauges.text();

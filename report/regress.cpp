@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A store keeps its first launches, so that a slow decline is seen too, and its last ones.
+/// A store keeps its first launches, which show a slow decline, and its last ones.
 constexpr std::size_t first_launches = 10, last_launches = 20;
 
 int show(const Regression& regression, const Arguments& arguments) {
@@ -22,13 +22,14 @@ int show(const Regression& regression, const Arguments& arguments) {
   return regression.exit_code;
 }
 
-/// Why a run must not become what later runs are compared with; empty if it may.
+/// Returns why a run must not become a reference for later runs; empty if it may.
 std::string reason_to_leave_out(const Regression& regression, const Verdict& verdict) {
   if (!is_good(verdict.state)) return "its verdict is " + std::string(name(verdict.state));
   return regression.exit_code == 1 ? "something is worse or missing" : "";
 }
 
-/// The stored runs of this kind of machine but `now`, which may have been added before; nullopt if there are none.
+/// Returns the stored runs of this kind of machine without `now`, which may be stored already; nullopt if there are
+/// none.
 std::optional<Baseline> earlier_runs(const fs::path& file, const Baseline& now) {
   if (!path_exists(file)) return std::nullopt;
   Baseline stored = read_baseline({file});
@@ -60,7 +61,7 @@ int compare_with_store(const Arguments& arguments) {
     regression.notes.push_back("the store has no earlier run of this kind of machine");
   }
   std::string reason = reason_to_leave_out(regression, judged.verdict);
-  if (before && !differences(now.facts, before->facts).empty()) reason = "it is of another configuration";
+  if (before && !differences(now.facts, before->facts).empty()) reason = "it has another configuration";
   if (reason.empty()) {
     add_to(file, before ? std::vector{*before, now} : std::vector{now}, regression);
   } else {

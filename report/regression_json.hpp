@@ -1,4 +1,4 @@
-// A comparison with a baseline for programs.
+// A comparison with a baseline, for programs.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-/// Strict JSON (report/regression.schema.json). Each change has its launches, so that a course can be drawn.
+/// Returns strict JSON (report/regression.schema.json). Each change has its launches, so that they can be plotted.
 std::string regression_json(const Regression&);
 
 }  // namespace shakedown

@@ -21,7 +21,7 @@ namespace {
 using Cell = Table::Cell;
 using Tone = Table::Tone;
 
-// A finding that is only a warning says so: it changes neither count nor exit code.
+// Marks a finding that only warns: it changes neither count nor exit code.
 Cell status_cell(const Finding& finding) {
   if (finding.good()) return {status_text(finding), Tone::good};
   const bool doubtful = finding.status == Status::inconclusive || finding.status == Status::no_reference;
@@ -48,7 +48,7 @@ bool is_repeat(const Verdict& verdict, const Finding& finding) {
          std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
 }
 
-// What is not good and no culprit explains: of the findings about one part a few, and all up to a number of rows.
+// Returns bad findings without a culprit: a few of each part, up to a number of rows.
 constexpr std::size_t max_rows_of_part = 3, max_rows_shown = 12;
 
 std::string bad_findings(const Verdict& verdict, TerminalStyle style) {
@@ -72,7 +72,7 @@ std::string bad_findings(const Verdict& verdict, TerminalStyle style) {
   return out;
 }
 
-// The figure of each family, its margin, and what stored runs of such GPUs have.
+// Prints the figure of each family, its margin, and the range of stored runs on such GPUs.
 std::string figures(const Verdict& verdict, TerminalStyle style) {
   const auto figures = family_figures(verdict);
   if (figures.empty()) return "";
@@ -114,7 +114,7 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out + "\n";
 }
 
-// Findings in full; the others are in the table above and in verdict.json.
+// Prints some findings in full; the others are in the table above and in verdict.json.
 constexpr std::size_t max_reasons = 5, max_reasons_of_all = 25;
 
 std::string reasons(const Verdict& verdict, TerminalStyle style) {
@@ -122,8 +122,8 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
   std::size_t given = 0;
   const std::size_t most = style.all ? max_reasons_of_all : max_reasons;
   std::set<std::tuple<PartKind, std::string, Code, std::string>>
-      seen;                                  // each fact of pre-flight is a reason of its own
-  for (const bool counts : {true, false}) {  // no warning crowds out a failure
+      seen;                                  // each fact of pre-flight has its own reason
+  for (const bool counts : {true, false}) {  // warnings do not displace failures
     for (const Finding& finding : verdict.findings) {
       if (finding.good() || finding.counts() != counts) continue;
       const bool is_in_table = !counts && finding.value && finding.detail.empty();
@@ -145,7 +145,7 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
 
 std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   if (verdict.unjudged.empty()) return "";
-  // Without a profile they are all that there is to see.
+  // Without a profile there are no other values to show.
   if (!style.all && verdict.profile != Verdict{}.profile) return "\n" + unjudged_text(verdict) + ": --all lists them\n";
   Table table({{"measured, judged by no rule"}, {"value"}});
   for (const Unjudged& point : verdict.unjudged) {
@@ -155,7 +155,7 @@ std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   return "\n" + table.text(style.table());
 }
 
-// How far the fleet is from what its machines reach, and which of its parts stand off; with --all every part.
+// Prints the distance of the fleet from its references, and its outliers; with --all every part.
 constexpr std::size_t max_outliers_shown = 3;
 
 std::string fleet(const Verdict& verdict, TerminalStyle style) {
@@ -194,7 +194,7 @@ std::string fleet(const Verdict& verdict, TerminalStyle style) {
   return out + table.text(style.table()) + "\n";
 }
 
-// What more nodes, or ranks, leave to each GPU.
+// Prints the efficiency of more nodes or ranks.
 std::string scaling(const Verdict& verdict, TerminalStyle style) {
   if (verdict.scaling.empty()) return "";
   Table table({{"scaling"}, {"nodes"}, {"ranks"}, {"value"}, {"efficiency"}, {"limited by"}});

@@ -18,8 +18,8 @@ struct TerminalStyle {
   Table::Style table() const { return {color, width}; }
 };
 
-/// Returns the complete text. The headline is the first line and, unless the verdict is good, the last but one; the
-/// last is the verdict line. Without `all` it shows what is not good, and of each part only a few findings.
+/// Returns the complete text. The headline is the first line and, unless the verdict is good, also the second to last;
+/// the last is the verdict line. Without `all` it shows bad findings only, and few of each part.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
 
 /// Returns the copies between GPUs as matrices (thresholds/results/matrix.hpp).

@@ -60,7 +60,7 @@ void read_limit(Reader& reader, std::optional<Limit>& limit) {
   limit->value = *value;
 }
 
-// A finding that changes no verdict says so in "status": a program that counts the failures of a PASS finds none.
+// "status" of a finding without effect is warn or info, so that a program counts no failures in a PASS.
 void write_status(Writer& writer, const Finding& finding) {
   writer("status", status_text(finding));
   if (status_text(finding) != name(finding.status)) writer("status_if_counted", finding.status);
@@ -173,7 +173,7 @@ void refuse_contradictions(const Verdict& verdict, const Field& root) {
   for (const Diagnosis& culprit : verdict.culprits) {
     if (culprit.causes.empty()) root["culprits"].refuse("a culprit without a cause");
     if (culprit.fails && verdict.passed == verdict.total) {
-      root["culprits"].refuse("a culprit fails and no finding does; judge the results again");
+      root["culprits"].refuse("a culprit fails but no finding does; judge the results again");
     }
   }
 }
@@ -187,7 +187,7 @@ std::string digest_of(nlohmann::json document) {
 void refuse_changed(const nlohmann::json& document, const Field& root) {
   if (const auto& said = document.value("sha256", nlohmann::json()); said != digest_of(document)) {
     root.refuse(said.is_null() ? "has no \"sha256\"; judge the results again"
-                               : "was changed after it was written: its \"sha256\" is that of other findings; judge "
+                               : "was changed after it was written: its \"sha256\" does not match; judge "
                                  "the results again");
   }
 }
@@ -205,7 +205,7 @@ Verdict read_verdict(const std::filesystem::path& file) {
   const int said_code = verdict.exit_code;
   conclude(verdict);  // the stored conclusion is not trusted
   if (verdict_line(verdict) != said || verdict.exit_code != said_code) {
-    root["verdict"].refuse("its own findings come to \"" + verdict_line(verdict) + "\" and exit code " +
+    root["verdict"].refuse("its findings give \"" + verdict_line(verdict) + "\" and exit code " +
                            std::to_string(verdict.exit_code) + ", it says \"" + said + "\" and " +
                            std::to_string(said_code) + "; judge the results again");
   }
@@ -227,11 +227,11 @@ Verdict read_stored_verdict(const std::filesystem::path& file) {
   }
   verdict.notes.push_back(found > 0 && found == verdict.results.size()
                               ? "from a stored verdict; the results next to it are those that were judged"
-                              : "from a stored verdict; the results were not looked at");
+                              : "from a stored verdict; the results were not read");
   return verdict;
 }
 
-// JSON has no infinity: a value that is not finite becomes null and INVALID, and the detail says so.
+// JSON has no infinity. A value that is not finite becomes null and INVALID, with a text in the detail.
 std::string verdict_json(const Verdict& verdict) {
   std::string text = json_text(verdict, 2);
   const std::string digest = digest_of(nlohmann::json::parse(text));

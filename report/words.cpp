@@ -20,7 +20,7 @@ bool is_remark(const Finding& finding) {
   return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
 }
 
-// The GPU's uuid up to its first eight digits, which tell the GPUs of a cluster apart, beside the rank and the host.
+// The UUID up to its first eight digits, which distinguish the GPUs of a cluster together with rank and host.
 std::string short_text(Culprit place) {
   constexpr std::size_t digits = 8;
   if (place.uuid) {
@@ -30,7 +30,7 @@ std::string short_text(Culprit place) {
   return text(place);
 }
 
-// Parts that all keys begin with, "preflight/of:folder" or "p2p/..."; without any their families.
+// Returns the common beginning of all keys, "preflight/of:folder" or "p2p/..."; without one their families.
 std::string common_text(const std::vector<std::string>& keys) {
   std::string common = keys.front() + "/";
   std::set<std::string> families;
@@ -124,7 +124,7 @@ std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 *
 std::vector<std::string> levels_text(const Verdict& verdict) {
   std::vector<std::string> texts;
   for (const bool reference : {true, false}) {
-    std::map<std::string, const FleetLevel*> widest;  // by family: what most of its rows say
+    std::map<std::string, const FleetLevel*> widest;  // by family: the unit of most rows
     for (const FleetLevel& level : verdict.fleet.levels) {
       const FleetLevel*& chosen = widest[family_of(level.name)];
       if (chosen == nullptr || level.rows > chosen->rows) chosen = &level;
@@ -134,7 +134,7 @@ std::vector<std::string> levels_text(const Verdict& verdict) {
       if (level->reference == reference) parts.push_back(family + " " + signed_percent(level->better));
     }
     if (parts.empty()) continue;
-    texts.push_back((reference ? "what is usual, against its reference: " : "what is usual, against its limits: ") +
+    texts.push_back((reference ? "median value, against its reference: " : "median value, against its limits: ") +
                     joined(parts));
   }
   return texts;

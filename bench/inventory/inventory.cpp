@@ -19,8 +19,8 @@ constexpr double limit = 120;  // seconds
 const char* const help =
     "usage: [mpirun -np N] inventory [summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]\n"
     "\n"
-    "Says what machine this is, without changing or measuring anything; under mpirun of every host, one rank each is\n"
-    "enough. Unknown values are '?', in JSON null. settings: those that cost speed, with the command and a "
+    "Prints the facts of this machine without changing or measuring it, or of every host under mpirun (one rank each is\n"
+    "enough). Unknown values are '?', in JSON null. settings: settings that cost speed, with a command and a "
     "source.\n"
     "\n"
     "exit code: 0, 2 usage, 3 could not run (under a launcher: 0 or not 0)\n";

@@ -144,7 +144,7 @@ Facts slurm(World& world, const InspectionContext& context) {
     const auto own = process_environment()("SHAKEDOWN_SLURM_NODE");
     if (const auto nodes = own ? own : process_environment()("SLURM_JOB_NODELIST")) command.push_back(*nodes);
     said = output_of(command, std::chrono::seconds(10), std::chrono::seconds(1));
-    if (said.timed_out) said.text = "scontrol was silent for 10 s";
+    if (said.timed_out) said.text = "scontrol did not answer for 10 s";
   }
   const auto answer = broadcast(world, said);
   if (!answer.started) throw Unsupported("scontrol is not installed here");

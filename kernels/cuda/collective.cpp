@@ -76,7 +76,7 @@ class Collective final : public Work {
     const auto made = communicators_.of(group, whole);
     communicator_ = &made.communicator;
     if (in_place() && group.size() == 1) {
-      throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
+      throw Unsupported("an in-place AllReduce on one rank is a no-op: there is nothing to measure");
     }
     rank_ = group.rank();
     reset();

@@ -78,7 +78,7 @@ class Gemm final : public Work {
     group.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
     if (choice.found == 0) {
       throw Unsupported(known != choices_.end()
-                            ? "the algorithm that was chosen before for " + key(spec_) + " does not run on rank 0"
+                            ? "the stored algorithm for " + key(spec_) + " does not run on rank 0"
                             : "none of cuBLASLt's algorithms for " + key(spec_) + " runs on rank 0");
     }
     const auto status = plan_.enqueue(choice.candidate, operands(), gpu_.stream());

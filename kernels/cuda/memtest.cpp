@@ -101,7 +101,7 @@ class MemoryTest final : public Work {
       buffers_ = nearly_all_memory();
     }
     for (const auto& buffer : buffers_) allocated_ += buffer.bytes();
-    if (allocated_ == 0) throw Unsupported("less than 0.55 GB of memory is free: another process has the rest");
+    if (allocated_ == 0) throw Unsupported("less than 0.55 GB of memory is free: another process uses the rest");
     under_test_ = allocated_;
   }
 
@@ -144,13 +144,13 @@ class MemoryTest final : public Work {
     gpu_.write(walked_.data(), &of_walks, sizeof of_walks);
     Check check{walked.compared, walked.mismatched, walked.mismatched > 0 ? list(walked) : ""};
     if (products_ && !products_->reproduced() && check.mismatched++ == 0) {
-      check.first = "the products during the walks have other bits, expected those of the first, which ran alone";
+      check.first = "the products during the memory test have different bits than the first product, which ran alone";
     }
     const auto expected = (walks_ * static_cast<std::size_t>(passes(spec_.pattern)) + 1) * (under_test_ / 8);
     if (check.compared == expected) return check;
     ++check.mismatched;
-    check.first = std::to_string(check.compared) + " words were looked at by " + std::to_string(walks_) +
-                  " walks and the last look, expected " + std::to_string(expected) + ": walks were skipped";
+    check.first = std::to_string(check.compared) + " words were read by " + std::to_string(walks_) +
+                  " passes and the last read, expected " + std::to_string(expected) + ": passes were skipped";
     return check;
   }
 

@@ -152,7 +152,7 @@ std::unique_ptr<Work> make(const PcieSpec& spec, CudaDevice& device) {
   }
   auto node = numa_node_of(pci);
   if (spec.far) {
-    if (!node) throw Unsupported("Linux names no NUMA node for the GPU " + pci + ": none is known to be far");
+    if (!node) throw Unsupported("Linux reports no NUMA node for the GPU " + pci + ": the far node is unknown");
     node = node_far_from(*node);
     if (!node) throw Unsupported("this host has one NUMA node only");
   }

@@ -30,7 +30,7 @@ class Collective final : public Work {
   void connect(Group& group) override {
     group_ = &group_of(spec_, group);
     if (in_place() && group_->size() == 1) {
-      throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
+      throw Unsupported("an in-place AllReduce on one rank is a no-op: there is nothing to measure");
     }
   }
 

@@ -51,8 +51,8 @@ class MemoryTest final : public Work {
     const auto looks = (walks_ * static_cast<std::size_t>(passes(spec_.pattern)) + 1) * (bytes_ / 8);
     if (check.compared == looks) return check;
     ++check.mismatched;
-    check.first = std::to_string(check.compared) + " words were looked at by " + std::to_string(walks_) +
-                  " walks and the last look, expected " + std::to_string(looks) + ": walks were skipped";
+    check.first = std::to_string(check.compared) + " words were read by " + std::to_string(walks_) +
+                  " passes and the last read, expected " + std::to_string(looks) + ": passes were skipped";
     return check;
   }
 

@@ -62,7 +62,7 @@ void check_shares(const StepShape& s) {
   if (s.trains == Trains::adapters) refuse("is for whole models: train one (train_step)");
   if (s.ranks < 2) refuse("needs at least two ranks: start more, or leave it out");
   if (pieces(s.layout(), s.ranks, s.ranks - 1).empty()) {
-    refuse(fmt::format("leaves the last of {} ranks no parameter of this model: start fewer", s.ranks));
+    refuse(fmt::format("leaves the last of {} ranks without parameters of this model: start fewer", s.ranks));
   }
 }
 
@@ -120,7 +120,7 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
   const auto number = [&](auto& to) {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), to);
     if (error == std::errc() && end == value.data() + value.size() && to > 0) return;
-    throw InputError(part + ": '" + value + "' is no number above 0");
+    throw InputError(part + ": '" + value + "' is not a number above 0");
   };
   const auto word = [&]<class Enum>(Enum& to, std::initializer_list<Enum> all) {
     std::vector<std::string_view> known;
@@ -128,7 +128,7 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
       if (name(each) == value) return void(to = each);
       known.push_back(name(each));
     }
-    throw InputError(part + ": '" + value + "' is none of " + joined(known));
+    throw InputError(part + ": '" + value + "' is not one of " + joined(known));
   };
   using training::Data, training::Retain, training::Shard;
   if (key == "batch") {
@@ -151,7 +151,7 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
     word(s.shard, {Shard::none, Shard::optimizer, Shard::weights});
   } else {
     throw InputError(part + ": '" + key +
-                     "' is none of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in batch:64");
+                     "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in batch:64");
   }
   return s;
 }

@@ -105,7 +105,7 @@ class DataFile {
       const auto got = ::pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(from));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) refuse(path_, "cannot be read", errno);
-      if (got == 0) refuse(path_, "is cut off at byte " + std::to_string(from) + ": take another checkpoint");
+      if (got == 0) refuse(path_, "is truncated at byte " + std::to_string(from) + ": take another checkpoint");
       bytes = bytes.subspan(static_cast<std::size_t>(got));
       from += static_cast<std::size_t>(got);
     }
@@ -243,7 +243,7 @@ Manifest read_manifest(const Saved& of) {
   const auto file = of.folder / manifest_name;
   const auto text = read_file(file);
   const auto document = document_of_text(text);
-  if (document.is_discarded()) refuse(file, "is cut off, or no checkpoint: take another one");
+  if (document.is_discarded()) refuse(file, "is truncated, or not a checkpoint: take another one");
   auto manifest = read_as<Manifest>(Field(file, "", document));
   if (manifest.format != format) {
     refuse(file, fmt::format("is of format {}, and this release reads {}", manifest.format, format));
@@ -253,7 +253,7 @@ Manifest read_manifest(const Saved& of) {
     const auto theirs = manifest.of.find(what);
     const auto value = theirs == manifest.of.end() ? "unknown" : theirs->second;
     if (value == ours) continue;
-    refuse(file, "is of another model: " + what + " is " + value + " there, here it is " + ours);
+    refuse(file, "is of another model: " + what + " is " + value + " there, but here " + ours);
   }
   return manifest;
 }
@@ -274,7 +274,7 @@ void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
     const DataFile file(path, O_RDONLY);
     const auto values = sum(runs), bytes = state_arrays * values * of.master;
     if (file.size() != bytes) {
-      refuse(path, fmt::format("has {} of {} bytes: it is cut off, or another file; take another checkpoint",
+      refuse(path, fmt::format("has {} of {} bytes: it is truncated, or another file; take another checkpoint",
                                file.size(), bytes));
     }
     std::size_t at = 0;  // position in the file

@@ -67,8 +67,8 @@ std::optional<std::string> misfetched(const std::vector<std::vector<Record>>& by
   const auto own = others * mine.share.checksum;
   if (same && mine.fetched.checksum == own) return "";
   return fmt::format(
-      "step {}: checksum of what {} fetched of the gradients of others is {:x}, expected {:x} as they "
-      "had it (silent data corruption)",
+      "step {}: gradients that {} fetched from other ranks have checksum {:x}, expected {:x} as "
+      "at their source (silent data corruption)",
       step + 1, same ? "it" : "ranks", same ? mine.fetched.checksum : came, same ? own : given);
 }
 
@@ -90,7 +90,7 @@ std::optional<std::string> miscounted(const std::vector<std::vector<Record>>& by
   const double tolerance = 2 * epsilon * std::sqrt(static_cast<double>(by_rank.size()));
   if (std::abs(mine.reduced.projection - expected) <= tolerance * size) return std::nullopt;
   return fmt::format(
-      "step {}: the summed gradient is not the sum of those of all ranks: {:.4g} as a projection on signs, expected "
+      "step {}: the reduced gradient is not the sum over all ranks: its random-sign projection is {:.4g}, expected "
       "{:.4g} within {:.2g}",
       step + 1, mine.reduced.projection, expected, tolerance * size);
 }
@@ -124,7 +124,7 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     };
     const bool all_good = std::all_of(by_rank.begin(), by_rank.end(), own);
     compare(own(mine), [&] {
-      return fmt::format("step {}: loss {:g}, {} not finite; expected finite numbers (no rank updates from them)",
+      return fmt::format("step {}: loss {:g}, {} not finite; expected finite numbers (no rank updates its parameters)",
                          step + 1, std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss,
                          count_text(mine[step].local));
     });
@@ -158,7 +158,7 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
       {"the summed gradient", [](const Record& r) { return r.reduced.checksum; }, true},
       {"its parameters", [](const Record& r) { return r.updated.checksum; },
        expected.same_bits && expected.same_parameters},
-      {"what its model has in common", [](const Record& r) { return r.shared.checksum; }, same_shared, true}};
+      {"the parameters common to its group", [](const Record& r) { return r.shared.checksum; }, same_shared, true}};
   for (std::size_t step = 0; step < mine.size() && by_rank.size() > 1; ++step) {
     for (const auto& vote : votes) {
       if (!vote.holds) continue;
@@ -209,9 +209,9 @@ std::optional<std::string> check_cover(const std::vector<Taken>& by_rank, std::s
     next += taken.count;
     sum += taken.checksum;
   }
-  if (next != count) return fmt::format("ranks have {} sequences together, the set has {}", next, count);
+  if (next != count) return fmt::format("all ranks have {} sequences together, the data set has {}", next, count);
   if (sum != checksum) {
-    return fmt::format("the tokens of all ranks have the checksum {:x}, those of the set {:x}", sum, checksum);
+    return fmt::format("the tokens of all ranks have the checksum {:x}, those of the data set {:x}", sum, checksum);
   }
   return std::nullopt;
 }

@@ -51,7 +51,7 @@ struct Expected {
 
 /// Checks the steps and returns the complaints of `rank`; by_rank[r] are the records of rank r, oldest first. If one
 /// rank is at fault, only that one complains, so that the first complaint names it. Steps count from 1. The messages:
-///   step 3: loss nan, 64 values of its gradient are not finite; expected finite numbers (no rank updates from them)
+///   step 3: loss nan, 64 values of its gradient are not finite; expected finite numbers (no rank updates its parameters)
 ///   step 3: checksum of its gradient is 1f.., expected 2e.. as on 3 other ranks
 ///   step 3: the summed gradient is not the sum of those of all ranks: 1.2 as a projection on signs, expected 4.8 ...
 ///   step 3: checksum of what it fetched of the gradients of others is 1f.., expected 2e.. as they had it

@@ -104,7 +104,7 @@ TEST(Terminate, EndsWithThreeAndALineInsteadOfASignal) {
   };
   EXPECT_EXIT(ends(true), testing::ExitedWithCode(exit_incomplete),
               "^VERDICT: INCOMPLETE 0/0 .*\nshakedown: out of mem");
-  EXPECT_EXIT(ends(false), testing::ExitedWithCode(exit_incomplete), "^shakedown: out of memory, or an error inside");
+  EXPECT_EXIT(ends(false), testing::ExitedWithCode(exit_incomplete), "^shakedown: out of memory, or an internal error");
 }
 
 }  // namespace

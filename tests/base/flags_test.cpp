@@ -52,7 +52,7 @@ TEST(Flags, HaveShortFormsForHelpAndVersion) {
 
 TEST(Flags, OfOneNameMeanWhatTheirVerbMakesOfThem) {
   EXPECT_EQ(refusal("accept", {"--scaling=runs"}),
-            "--scaling: 'runs' does not rise: write numbers of nodes as in 1,2,4,8; see --help");
+            "--scaling: 'runs' must be increasing numbers of nodes, such as 1,2,4,8; see --help");
   EXPECT_EQ(refusal("report", {"--scaling=runs"}), "");
 }
 
@@ -76,7 +76,7 @@ TEST(Typos, AreAnsweredWithTheFlagThatTheyResemble) {
 
 TEST(WrongUsage, IsRefusedWithTheNameOfTheFlagAndTheReason) {
   for (const auto& [taker, words, reason] : std::vector<std::tuple<std::string, Words, std::string>>{
-           {"accept", {"--tier=medium"}, "--tier: 'medium' is none of quick, full"},
+           {"accept", {"--tier=medium"}, "--tier: 'medium' is not one of quick, full"},
            {"accept", {"--tier"}, "--tier: needs a value: --tier=quick|full"},
            {"accept", {"--plan=no"}, "--plan: takes no value"},
            {"accept", {"--plan="}, "--plan: takes no value"},
@@ -91,27 +91,27 @@ TEST(WrongUsage, IsRefusedWithTheNameOfTheFlagAndTheReason) {
            {"accept", {"--for=10"}, "--for: '10' has no unit"},
            {"accept", {"--for=xs"}, "--for: 'xs' is not a positive number"},
            {"accept", {"--seed=-1"}, "--seed: '-1' is not a number from 0"},
-           {"accept", {"--scaling=4,2"}, "--scaling: '4,2' does not rise"},
-           {"accept", {"--tolerance=-1"}, "--tolerance: '-1' is not from 0"},
-           {"accept", {"--tolerance=1"}, "--tolerance: '1' is not from 0"},
-           {"measure", {"--for=1h"}, "--for: measure would ignore it; it is of accept"},
-           {"report", {"--width=39"}, "--width: '39' is not a number from 40"},
-           {"report", {"--color=red"}, "--color: 'red' is none of yes, no"},
-           {"report", {"--scontrol"}, "--scontrol: report would ignore it; it is of nodes"},
+           {"accept", {"--scaling=4,2"}, "--scaling: '4,2' must be increasing"},
+           {"accept", {"--tolerance=-1"}, "--tolerance: '-1' must be at least 0"},
+           {"accept", {"--tolerance=1"}, "--tolerance: '1' must be at least 0"},
+           {"measure", {"--for=1h"}, "--for: measure does not take it; it is a flag of accept"},
+           {"report", {"--width=39"}, "--width: '39' must be a number of columns from 40"},
+           {"report", {"--color=red"}, "--color: 'red' is not one of yes, no"},
+           {"report", {"--scontrol"}, "--scontrol: report does not take it; it is a flag of nodes"},
            {"report", {"stray"}, "unknown flag \"stray\""},
-           {"regress", {"--min-effect=0"}, "--min-effect: '0' is not above 0"},
-           {"regress", {"--min-effect=1"}, "--min-effect: '1' is not above 0 and below 1"},
-           {"baseline_create", {"--quantile=0.5"}, "--quantile: '0.5' is not from 0 to below 0.5"},
-           {"baseline_create", {"--tolerance=0.1"}, "--tolerance: baseline create would ignore it"},
-           {"bench_gemm", {"--stream"}, "--stream: bench_gemm would ignore it; it is of bench_all"},
-           {"bench_gemm", {"--results=x"}, "--results: bench_gemm would ignore it"},
+           {"regress", {"--min-effect=0"}, "--min-effect: '0' must be above 0"},
+           {"regress", {"--min-effect=1"}, "--min-effect: '1' must be above 0 and below 1"},
+           {"baseline_create", {"--quantile=0.5"}, "--quantile: '0.5' must be at least 0 and below 0.5"},
+           {"baseline_create", {"--tolerance=0.1"}, "--tolerance: baseline create does not take it"},
+           {"bench_gemm", {"--stream"}, "--stream: bench_gemm does not take it; it is a flag of bench_all"},
+           {"bench_gemm", {"--results=x"}, "--results: bench_gemm does not take it"},
            {"bench_all",
             {"--against=batch:8"},
-            "--against: bench_all would ignore it; it is of bench_lora_step, bench_train_step"},
+            "--against: bench_all does not take it; it is a flag of bench_lora_step, bench_train_step"},
            {"bench_all",
             {"--benchmark_list_tests=perhaps"},
             "--benchmark_list_tests: 'perhaps' is neither true nor false"},
-           {"bench_all", {"--benchmark_min_time=soon"}, "--benchmark_min_time: 'soon' is not a number of seconds"}}) {
+           {"bench_all", {"--benchmark_min_time=soon"}, "--benchmark_min_time: 'soon' must be seconds up to 1000"}}) {
     EXPECT_EQ(refusal(taker, words).substr(0, reason.size()), reason);
     EXPECT_EQ(refusal(taker, words).find('\n'), std::string::npos);
   }

@@ -54,7 +54,7 @@ TEST_F(HeldFolderTest, FollowsNoLinkThatIsPutInARun) {
   EXPECT_EQ(text("results/run/soak.jsonl"), "round\n");
   EXPECT_NE(refusal([&] { RunFile(run.path() / "log", RunFile::Mode::append); }).find("log: cannot be written"),
             std::string::npos);
-  EXPECT_NE(refusal([&] { RunFile(run.path() / "lock", RunFile::Mode::replace); }).find("is no file of this run alone"),
+  EXPECT_NE(refusal([&] { RunFile(run.path() / "lock", RunFile::Mode::replace); }).find("is not a file of this run alone"),
             std::string::npos);
   EXPECT_EQ(text("secret"), "of root");
 }
@@ -66,7 +66,7 @@ TEST_F(HeldFolderTest, RefusesALinkAFileAndAFolderThatAllUsersMayWriteTo) {
   fs::create_directory(root / "results/open");
   ::chmod((root / "results/open").c_str(), 0777);
   for (const auto* name : {"link", "file"}) {
-    EXPECT_NE(refusal([&] { HeldFolder::create(results, name); }).find("is a link, or no folder"), std::string::npos);
+    EXPECT_NE(refusal([&] { HeldFolder::create(results, name); }).find("is a link, or not a folder"), std::string::npos);
   }
   EXPECT_NE(refusal([&] { HeldFolder::create(results, "open"); }).find("can be written by all users"),
             std::string::npos);

@@ -38,11 +38,11 @@ done
 
 # --- refused ----------------------------------------------------------------------------------------------------------------
 run 2 "$bench/bench_all" --families=gemm,nosuch
-expect "an unknown family is refused, and the known ones are named" says "'nosuch' is none of preflight, jitter, launch, gemm, hbm"
+expect "an unknown family is refused, and the known ones are named" says "'nosuch' is not one of preflight, jitter, launch, gemm, hbm"
 run 2 "$bench/bench_all" --benchmark_out=a.json
 expect "one file for all is refused" says 'use --out-dir=DIR or --stream in place of --benchmark_out'
 run 2 "$bench/bench_gemm" --stream
-expect "a single program has no stream" says 'stream: bench_gemm would ignore it; it is of bench_all'
+expect "a single program has no stream" says 'stream: bench_gemm does not take it; it is a flag of bench_all'
 run 2 "$bench/bench_all" --out-dir=/nonexistent
 expect "a folder that is not there is refused" says '/nonexistent: cannot be written'
 

@@ -83,5 +83,5 @@ fi
 run 0 mpi -np 2 env -u SHAKEDOWN_ROOT -u SHAKEDOWN_NVML "$build/bench/bench_preflight" --backend=host --dcgm=1 --benchmark_filter=dcgm --benchmark_out=host.json
 expect "without GPUs there is nothing to test" grep -q 'dcgmi diag tests GPUs, and none are measured' host.json
 run 2 "$build/bench/bench_preflight" --backend=host --dcgm=4
-expect "a level that is none is refused" says "dcgm: '4' is none of"
+expect "a level that is none is refused" says "dcgm: '4' is not one of"
 finish

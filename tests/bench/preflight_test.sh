@@ -47,7 +47,7 @@ machine sick
 printf 'gpus 7\ndriver 580.159.03\n* nvmlDeviceGetCurrPcieLinkWidth 16\n2 nvmlDeviceGetCurrPcieLinkWidth 8\n* nvmlDeviceGetMaxPcieLinkWidth 16\n' >sick.txt
 fake=(env SHAKEDOWN_ROOT="$scratch/sick" SHAKEDOWN_NVML="$(find "$build/tests" -name 'libfake_nvml.so')" SHAKEDOWN_FAKE_NVML="$scratch/sick.txt")
 run 0 "${fake[@]}" "$bench/inventory"
-expect "inventory counts who is well" prints 'GPU health +6/8'
+expect "inventory counts healthy GPUs" prints 'GPU health +6/8'
 expect "  names the GPU that is missing" prints '0000:17:00.0 is on the PCI bus, but not in NVML'
 expect "  and the narrow link" prints 'GPU2 0000:12:00.0: PCIe x8 of x16'
 run 0 mpi -np 8 "${fake[@]}" "$bench/bench_preflight" --benchmark_out=sick.json

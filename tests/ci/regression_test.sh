@@ -70,6 +70,6 @@ for bad in "" "--baseline" "--baseline nosuch" "--baseline baseline --nosuch" "-
   code=0
   # shellcheck disable=SC2086
   regression $bad || code=$?
-  expect "usage is refused: ci/regression $bad" eval '[[ $code -eq 2 ]] && grep -q "the form is" err'
+  expect "usage is refused: ci/regression $bad" eval '[[ $code -eq 2 ]] && grep -q "usage:" err'
 done
 finish

@@ -50,7 +50,7 @@ expect "a loss in company fails" prints '^fail: hbm/.* hbm_gb_per_s_efficiency'
 SHAKEDOWN_RANKS=1 run 3 "$root/ci/scaling" hbm
 expect "one rank is nothing to compare" says 'one rank cannot be compared with fewer'
 run 2 "$root/ci/scaling" --nosuch
-expect "an unknown flag is refused" says '--nosuch: unknown; the form is'
+expect "an unknown flag is refused" says '--nosuch: unknown; usage:'
 run 2 "$root/ci/scaling" nosuch
 expect "an unknown family is refused" says 'nosuch: no such family'
 SHAKEDOWN_LAUNCH="env" run 2 "$root/ci/scaling" hbm

@@ -49,7 +49,7 @@ export SHAKEDOWN_BUILD=$scratch/made
 run 0 "$root/ci/bundle" "$scratch/whole.tar"
 run 0 "$root/ci/bundle" --small "$scratch/small.tar"
 run 2 "$root/ci/bundle" --tiny "$scratch/small.tar"
-expect "a flag that is none is refused" says '^ci/bundle: --tiny is unknown; the form is'
+expect "a flag that is none is refused" says '^ci/bundle: --tiny is unknown; usage:'
 SHAKEDOWN_BUILD=$build
 if ! grep -q libcudart <(ldd "$build/bench/bench_all"); then
   run 3 "$root/ci/bundle" --small "$scratch/none.tar"

@@ -214,7 +214,7 @@ if wants data; then
     done
   elif [[ $ranks -gt 2 ]]; then
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="bits@$last")
-    measures "other bits rank $last" gemm 1 "$(named "$last") computed other bits than [0-9]+ of its peers" bench_gemm --benchmark_filter='dtype:f32/'
+    measures "other bits rank $last" gemm 1 "$(named "$last") computed different bits than [0-9]+ of its peers" bench_gemm --benchmark_filter='dtype:f32/'
   fi
   if [[ $backend == cuda && $ranks -gt 1 ]]; then
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="device@$last")
@@ -277,7 +277,7 @@ if wants bits; then
     flips "$np" p2p --benchmark_filter="$pair"
     for lie in bits@1 bits@0; do
       with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="$lie")
-      measures "a bit always, $lie" "gemm, 2 ranks" 1 'computed different bits [^"]*it is one of two[^"]*' bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
+      measures "a bit always, $lie" "gemm, 2 ranks" 1 'computed different bits [^"]*one of the two is at fault[^"]*' bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
       expect "  and nobody is accused" test -z "$(grep wrong_ranks result.json)"
     done
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=flip@7)

@@ -66,10 +66,10 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "train_step/model:gpt2_124m/batch:1/seq:1024/accumulation:2/shard:weights");
   EXPECT_EQ(key(with(shared, "shard:none")), "train_step/model:gpt2_124m/batch:1/seq:1024");
   const auto refusal = [&](const std::string& part) { return input_error_of([&] { with(shared, part); }); };
-  EXPECT_EQ(refusal("batch:64k"), "batch:64k: '64k' is no number above 0");
-  EXPECT_EQ(refusal("retain:some"), "retain:some: 'some' is none of all, rebuild, inputs");
+  EXPECT_EQ(refusal("batch:64k"), "batch:64k: '64k' is not a number above 0");
+  EXPECT_EQ(refusal("retain:some"), "retain:some: 'some' is not one of all, rebuild, inputs");
   EXPECT_EQ(refusal("colour:red"),
-            "colour:red: 'colour' is none of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "
+            "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "
             "batch:64");
   EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
   EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");

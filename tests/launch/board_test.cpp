@@ -71,7 +71,7 @@ TEST_F(BoardTest, ShowsOfAFamilyTheFigureThatIsNearestToItsLimit) {
   progress.heard(row("gemm/a:1", 1), 1);
   progress.arrived("gemm", verdict({finding("gemm/a:1", 800, 400), finding("gemm/b:2", 440, 400)}), 4);
   EXPECT_EQ(line(progress, "gemm"), "ok    gemm         3 s  440 TFLOPS (min 400)  gemm/b:2");
-  EXPECT_EQ(progress.line_of("gemm"), "[1/3] gemm: ok, 3 s; nearest to its limit: 440 TFLOPS (min 400)  gemm/b:2");
+  EXPECT_EQ(progress.line_of("gemm"), "[1/3] gemm: ok, 3 s; closest to its limit: 440 TFLOPS (min 400)  gemm/b:2");
 }
 
 TEST_F(BoardTest, ShowsWhatFailsAndCountsTheRest) {

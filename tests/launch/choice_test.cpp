@@ -66,7 +66,7 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
   EXPECT_TRUE(has(launch.note, "pod-0:29500")) << launch.note;
 
   EXPECT_EQ(choose(with("WORLD_SIZE", "1")).rank, std::nullopt);
-  EXPECT_TRUE(has(refusal(site(with("WORLD_SIZE", "0"))), "WORLD_SIZE=0 is no number of ranks"));
+  EXPECT_TRUE(has(refusal(site(with("WORLD_SIZE", "0"))), "WORLD_SIZE=0 is not a number of ranks"));
   EXPECT_EQ(choose({{"RANK", "2"}}).rank, std::nullopt) << "a word that many scripts use";
   EXPECT_EQ(choose({{"WORLD_SIZE", "16"}, {"MASTER_ADDR", "pod-0"}}).rank, std::nullopt)
       << "for those that srun starts";

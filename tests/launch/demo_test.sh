@@ -24,9 +24,9 @@ run 1 "$shakedown" demo --fault slow-link --out link --html=link.html
 expect "another fault has another page where the user wants it" test -s link.html
 run 1 "$shakedown" demo
 run 2 "$shakedown" demo --fault=slow-hmb
-expect "an unknown fault is refused with the known ones" says "^error: --fault: 'slow-hmb' is none of slow-hbm, slow-gpu, slow-link, none"
+expect "an unknown fault is refused with the known ones" says "^error: --fault: 'slow-hmb' is not one of slow-hbm, slow-gpu, slow-link, none"
 mkdir other && run 2 "$shakedown" demo --out=other
-expect "a folder of something else is left alone" eval 'says "other exists and is no demo" && [[ -z $(ls other) ]]'
+expect "a folder of something else is left alone" eval 'says "other exists and is not a demo" && [[ -z $(ls other) ]]'
 
 run 0 "$shakedown" compare good shakedown-demo --allow-faults --width=200
 expect "two runs stand side by side" prints '^figure +A: good +B: shakedown-demo +difference +95 % interval'

@@ -61,7 +61,7 @@ TEST(Discovery, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
   variables["CUDA_VISIBLE_DEVICES"] = "0,1";
   EXPECT_EQ(answer_of_this_host(environment).usable_gpus, 1) << "there is one";
   EXPECT_EQ(answer_of_this_host(environment).mask_ignored,
-            "\"1\" names no GPU here, of which there is 1, and ends the list");
+            "\"1\" names no GPU of this host; there is 1, and CUDA ignores the rest of the list");
   variables.erase("CUDA_VISIBLE_DEVICES");
   variables["SLURM_JOB_GPUS"] = "6,7";
   EXPECT_EQ(answer_of_this_host(environment).usable_gpus, 1) << "Slurm's numbers are those of the whole node";

@@ -179,7 +179,7 @@ bool reads_until(EventChannel& channel, std::vector<Event>& events, const Condit
   return holds();
 }
 
-/// The address without the socket, which a launcher has not handed on.
+/// The address without the socket, which some launchers do not pass on.
 std::string by_tcp(const EventChannel& channel) {
   auto address = event_address(channel.address()).value();
   address.descriptor = -1;
@@ -222,7 +222,7 @@ TEST_F(EventsOverTcp, OfSeveralRanksArriveFromEach) {
   EXPECT_TRUE(reads_until(channel, events, [&] { return events.size() == 8; }));
 }
 
-/// Connects to the channel as someone who knows its address alone, or its address and a Hello.
+/// Connects to the channel with the address alone, or with the address and a Hello.
 Socket stranger(const EventAddress& address) {
   const auto& place = address.addresses.back();
   return connect_to(place.substr(0, place.rfind(':')), std::stoi(place.substr(place.rfind(':') + 1)));
@@ -323,7 +323,7 @@ TEST(EventSender, DoesNotWaitForAFrontDoorThatDoesNotRead) {
 
 TEST(EventSender, GivesUpWhereNobodyAnswers) {
   int port = 0;
-  const auto listener = listen_at("127.0.0.1", port);  // accepts, and says nothing
+  const auto listener = listen_at("127.0.0.1", port);  // accepts, and sends nothing
   const EventAddress address{-1, 0, std::string(64, 'a'), {"127.0.0.1:" + std::to_string(port)}};
   EventSender sender(address.text().c_str());
   const auto began = Clock::now();

@@ -17,12 +17,12 @@ run 0 env SHAKEDOWN_NCCL="$scratch" "$tree/bin/shakedown" launch printenv LD_PRE
 expect "ranks take the NCCL that the site names" prints "^$scratch/libnccl.so.2$"
 for bad in "$scratch/nosuch.so" /etc/passwd; do
   run 2 env SHAKEDOWN_NCCL="$bad" "${accept[@]}"
-  expect "  one that is none is refused in one line" eval '[[ $(wc -l <err) -eq 1 ]] && says "SHAKEDOWN_NCCL=.*is no library that can be read"'
+  expect "  one that is none is refused in one line" eval '[[ $(wc -l <err) -eq 1 ]] && says "SHAKEDOWN_NCCL=.*is not a readable library"'
 done
 run 0 env SHAKEDOWN_INTERFACE=eth7 "$tree/bin/shakedown" launch printenv SHAKEDOWN_INTERFACE OMPI_MCA_oob_tcp_if_include NCCL_SOCKET_IFNAME
 expect "ranks, MPI and NCCL are told the interface" eval '[[ $(paste -sd " " out) == "eth7 eth7 =eth7" ]]'
 run 2 "$tree/bin/shakedown" launch
-expect "without a program it says how to call it" says 'the form is'
+expect "without a program it says how to call it" says 'launch: a program is missing; write'
 unset SHAKEDOWN_LAUNCH
 
 # A Slurm of two nodes: a replacement for srun that runs each task with its variables. Tasks of ABSENT hang.
@@ -106,7 +106,7 @@ END
   rm -f arguments.*
   echo 2 >loses
   run 1 "${operator[@]}" "${accept[@]}" --families=preflight,gemm,hbm
-  expect "a host that is lost while measuring is left out" says 'host nodeb was named by the others: what is missing is measured without it'
+  expect "a host that is lost while measuring is left out" says 'host nodeb was reported lost by other hosts: the missing families are measured without it'
   expect "  of what was missing alone, by one program" eval 'says "bench_all ended in gemm" && [[ $(wc -l <arguments.all) -eq 2 ]] && grep -qE -- "--families=gemm,hbm .*--crashed=gemm --lost=nodeb" <(tail -n 1 arguments.all) && [[ ! -e arguments.gemm ]]'
   expect "  and missed by name, as a failure" eval 'prints "nodeb" && prints "^VERDICT: FAIL" && [[ -s $latest/hbm.json ]]'
   rm -f arguments.* loses "$tree/bin/bench_all"

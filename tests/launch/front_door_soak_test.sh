@@ -88,7 +88,7 @@ kill -TERM "$front"
 wait "$front" 2>/dev/null
 sed -i -E 's/("boots":\["[^ ]+ )[^"]*/\1earlier/' "$latest_soak/rounds.jsonl"
 run 3 "${accept[@]}" --resume
-expect "a reboot is named with its time, and is no pass" eval 'prints "was started anew between minute" && prints "^VERDICT: INCONCLUSIVE"'
+expect "a reboot is named with its time, and is no pass" eval 'prints "restarted between minute" && prints "^VERDICT: INCONCLUSIVE"'
 
 # Wrong data in one of several rounds.
 cp stored/gemm.json gemm.good

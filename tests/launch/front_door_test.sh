@@ -8,7 +8,7 @@ source "$root/tests/launch/front_door.bash"
 run 0 "${accept[@]}" --tier=full --timeout=77 --dcgm=2
 expect "a stored healthy run passes" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1"*"(profile h200-sxm, 4 ranks)" ]]'
 expect "  its verdict is kept" grep -q '"verdict": "pass"' "$latest/verdict.json"
-expect "  progress goes to standard error, and everything into the log" eval 'says "^\[[0-9]/[0-9]\] gemm: ok, [0-9]+ s; nearest to its limit: .* TFLOPS .min [0-9.]*.  gemm/dtype" && ! says "^\[1/1\]" && grep -q "gemm, 0 s" "$latest/log"'
+expect "  progress goes to standard error, and everything into the log" eval 'says "^\[[0-9]/[0-9]\] gemm: ok, [0-9]+ s; closest to its limit: .* TFLOPS .min [0-9.]*.  gemm/dtype" && ! says "^\[1/1\]" && grep -q "gemm, 0 s" "$latest/log"'
 expect "  the flags are handed on" grep -qE -- '--tier=full --timeout=77 .*--expect=hosts=1' arguments.gemm
 expect "  DCGM's to pre-flight alone" eval 'grep -q -- --dcgm=2 arguments.preflight && ! grep -q dcgm arguments.gemm'
 expect "  nothing is provisional" eval '! says provisional'
@@ -93,12 +93,12 @@ expect "a flag that the programs refuse is no death: nothing else is tried" eval
 rm -f refuses arguments.* measured
 touch dies.hbm
 run 1 "${accept[@]}"
-expect "where it dies, that is said with the family" eval 'says "bench_all ended in hbm: env (was ended by SIGKILL|.*exit code 137)" && says "what is missing is measured alone"'
-expect "  what is missing is measured alone, and told who died" eval 'prints "machine/crashed" && grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
+expect "where it dies, that is said with the family" eval 'says "bench_all ended in hbm: env (was ended by SIGKILL|.*exit code 137)" && says "the missing families are measured separately"'
+expect "  the missing families are measured separately, and told who died" eval 'prints "machine/crashed" && grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
 rm -f dies.hbm arguments.* measured
 touch dies.afterwards
 run 1 "${accept[@]}"
-expect "a death behind the last result is said, and measures nothing again" eval 'says "bench_all died after its last result: env (was ended by SIGSEGV|.*exit code 139)" && [[ $(ls arguments.*) == arguments.all ]]'
+expect "a death behind the last result is said, and measures nothing again" eval 'says "bench_all crashed after writing its last result: env (was ended by SIGSEGV|.*exit code 139)" && [[ $(ls arguments.*) == arguments.all ]]'
 expect "  and is no pass" eval 'prints "machine/crashed" && prints "^VERDICT: FAIL"'
 run 1 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
 expect "  whoever judges its results" prints 'died in lora_step'
@@ -114,9 +114,9 @@ rm -f stays "$tree/bin/bench_all"
 run 2 "${accept[@]}" --nosuch
 expect "an unknown flag is refused" eval 'says "^error: unknown flag" && ! prints VERDICT'
 run 2 "${accept[@]}" --dcgm=4
-expect "a level that DCGM does not have is refused" says "dcgm: '4' is none of 1, 2, 3"
+expect "a level that DCGM does not have is refused" says "dcgm: '4' is not one of 1, 2, 3"
 run 2 "${accept[@]}" --families=nosuch
-expect "an unknown family is refused" says '"nosuch" is none of preflight'
+expect "an unknown family is refused" says '"nosuch" is not one of preflight'
 run 2 "${accept[@]}" --site=cluster.yaml
 run 2 env SHAKEDOWN_RUN_ID=../up "${accept[@]}"
 run 3 env SHAKEDOWN_LAUNCH=/nonexistent/srun "${accept[@]}"
@@ -130,7 +130,7 @@ run 1 "${accept[@]}"
 expect "half a document is none" eval '[[ ! -e $latest/gemm.json ]]'
 does gemm 'sed "s/\"run_id\": *\"[^\"]*\"/\"run_id\": \"$(echo "$@" | grep -o "run-id=[^ ]*" | cut -d= -f2)\"/" '"'$scratch/stored/gemm.json'" 'kill -BUS $$'
 run 1 "${accept[@]}"
-expect "a program that dies behind its result is no pass" eval 'says "bench_gemm died after its result: env (was ended by SIGBUS|.*exit code 135)" && prints "died in gemm" && prints "^VERDICT: FAIL"'
+expect "a program that dies behind its result is no pass" eval 'says "bench_gemm crashed after writing its result: env (was ended by SIGBUS|.*exit code 135)" && prints "died in gemm" && prints "^VERDICT: FAIL"'
 does gemm 'echo "Authorized users only"'
 run 0 "${accept[@]}"
 expect "what else is printed before the document does not harm" test -s "$latest/gemm.json"

@@ -77,7 +77,7 @@ TEST(StartFaults, AKnownSentenceIsTheCauseAfterABannerAndBesideAnotherProgramsFr
 
 TEST(StartFailure, NamesTheHostTheCauseAndTheActionInOneLine) {
   EXPECT_EQ(text_of({"root@u3: Permission denied (publickey,password)."}),
-            "root@u3: Permission denied (publickey,password); let this user log in there by a key, without a password "
+            "root@u3: Permission denied (publickey,password); allow this user to log in there with a key "
             "(ssh-copy-id)");
   const std::string rule(74, '-');
   EXPECT_EQ(text_of({rule, "mpirun was unable to launch the specified application as it could not access",

@@ -47,7 +47,7 @@ said() { # CODE LINE...
 }
 said 1 "srun: error: Unable to create step for job 15: More processors requested than permitted"
 run 3 "$shakedown" accept --families=preflight,jitter
-expect "ranks that the launcher refuses to start are not tried again" eval 'says "ranks could not be started: srun: error: Unable to create step for job 15: More processors requested than permitted; ask for what" && [[ $(wc -l <launches) == 1 ]]'
+expect "ranks that the launcher refuses to start are not tried again" eval 'says "ranks could not be started: srun: error: Unable to create step for job 15: More processors requested than permitted; request only resources" && [[ $(wc -l <launches) == 1 ]]'
 expect "  and no machine is at fault" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE 0/0"* ]]'
 said 2 "slurmstepd: error: execve(): $build/bench/bench_all: No such file or directory" "srun: error: node-a1: task 0: Exited with exit code 2"
 run 3 "$shakedown" accept --families=preflight,jitter
@@ -75,7 +75,7 @@ if has mpirun; then
   ranks_of() { env SHAKEDOWN_SYSFS="$scratch/bus" CUDA_VISIBLE_DEVICES="$1" "${masked[@]}" 2>err | grep -c rank; }
   expect "three GPUs are three ranks" eval '[[ $(env SHAKEDOWN_SYSFS="$scratch/bus" "${masked[@]}" | grep -c rank) == 3 ]]'
   expect "  a mask of two is two" eval '[[ $(ranks_of 2,0) == 2 ]] && ! says .'
-  expect "  and ends at its first invalid entry, which is said" eval '[[ $(ranks_of 2,9,0) == 1 ]] && says "CUDA_VISIBLE_DEVICES=2,9,0 leaves 1 GPU: .9. names no GPU here, of which there are 3, and ends the list; correct or unset it"'
+  expect "  and ends at its first invalid entry, which is said" eval '[[ $(ranks_of 2,9,0) == 1 ]] && says "CUDA_VISIBLE_DEVICES=2,9,0 leaves 1 GPU: .9. names no GPU of this host; there are 3, and CUDA ignores the rest of the list; correct or unset it"'
   for mask in 0,1,0 7; do
     run 3 env SHAKEDOWN_SYSFS="$scratch/bus" CUDA_VISIBLE_DEVICES=$mask "${masked[@]}"
     expect "  $mask, for which CUDA shows no GPU, is refused in one line" eval 'says "CUDA_VISIBLE_DEVICES=$mask leaves 0 GPUs: " && [[ $(wc -l <err) == 1 ]]'
@@ -105,7 +105,7 @@ if has ssh && has sshd; then
     expect "ssh to a host whose key is not known" says 'Host key verification failed; add the host.s key to known_hosts'
     echo "[127.0.0.1]:$port $(cut -d' ' -f1,2 host_key.pub)" >known_hosts
     run 3 env SHAKEDOWN_LAUNCH="$ssh -i $scratch/other_key 127.0.0.1" "${accept[@]}"
-    expect "ssh to a host that refuses the key" says '@127.0.0.1: Permission denied .publickey.; let this user log in there'
+    expect "ssh to a host that refuses the key" says '@127.0.0.1: Permission denied .publickey.; allow this user to log in there'
     run 3 env SHAKEDOWN_LAUNCH="$ssh -i $scratch/user_key 127.0.0.1 /nosuch/wrapper" "${accept[@]}"
     expect "ssh to a host without the program" says '/nosuch/wrapper: .*; install it there'
     run 0 env SHAKEDOWN_LAUNCH="$ssh -i $scratch/user_key 127.0.0.1" "$shakedown" launch echo started

@@ -383,9 +383,9 @@ TEST_F(MeasureStarts, AreTriedAgainWhereRanksDieBeforeTheirFirstRow) {
   const auto context = nlohmann::json::parse(read_file(scratch / "run/hbm.json"))["context"]["shakedown"];
   EXPECT_EQ(context["start_attempts"], 3);
   const auto log = read_file(scratch / "run/log");
-  EXPECT_TRUE(has(log, "died in its start, launch 1 of 3 (bench_hbm ended with exit code 9)")) << log;
-  EXPECT_TRUE(has(log, "died in its start, launch 2 of 3") && !has(log, "launch 3 of 3")) << log;
-  EXPECT_EQ(why_not("exit 9").rfind("ranks died in their start, before anything was measured, in each of 3 launches: "
+  EXPECT_TRUE(has(log, "crashed during startup, launch 1 of 3 (bench_hbm ended with exit code 9)")) << log;
+  EXPECT_TRUE(has(log, "crashed during startup, launch 2 of 3") && !has(log, "launch 3 of 3")) << log;
+  EXPECT_EQ(why_not("exit 9").rfind("ranks crashed during startup, before a measurement, in each of 3 launches: "
                                     "bench_hbm ended with exit code 9",
                                     0),
             0U);
@@ -524,7 +524,7 @@ TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
   EXPECT_EQ(left.host_count, 3) << "that were promised";
   EXPECT_TRUE(has(all_expected(options, left), "hosts=3"));
   EXPECT_TRUE(has(left.reasons["nodeb"], "ssh: connect to host nodeb port 22: No route to host"));
-  EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out, and missed: ssh: connect to host nodeb")) << said;
+  EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out and counts as missing: ssh: connect to host nodeb")) << said;
   EXPECT_FALSE(has(said, "host nodea")) << said;
   EXPECT_EQ(launches().size(), 4U) << "all at once, and then each alone";
 }
@@ -633,7 +633,7 @@ TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
   EXPECT_TRUE(has(run.said, "[1/2] hbm: ok, ") && has(run.said, "[2/2] p2p: ok, ")) << run.said;
   EXPECT_EQ(run.launch.absent, Words{"nodeb"});
   EXPECT_EQ(run.launch.lost, Words{"nodeb"});
-  EXPECT_TRUE(has(run.said, "host nodeb was named by the others: what is missing is measured without it")) << run.said;
+  EXPECT_TRUE(has(run.said, "host nodeb was reported lost by other hosts: the missing families are measured without it")) << run.said;
   EXPECT_FALSE(has(run.said, "measured alone")) << run.said;
   EXPECT_TRUE(has(launches().back(), "--host nodea:2,nodec:2")) << launches().back();
   EXPECT_FALSE(context_of("p2p").contains("absent")) << "it was there when measuring began";
@@ -648,7 +648,7 @@ TEST_F(MeasureFamilies, StartsAtMostThreeTimesWithFewerHosts) {
   measures("p2p", "row; exit 7");
   const auto run = measure();
   EXPECT_EQ(run.launch.lost, (Words{"nodea", "nodeb"})) << run.said;
-  EXPECT_TRUE(has(run.said, "what is missing is measured alone")) << run.said;
+  EXPECT_TRUE(has(run.said, "the missing families are measured separately")) << run.said;
 }
 
 TEST_F(MeasureFamilies, MeasuresAloneWhereEveryHostIsNamed) {
@@ -695,8 +695,8 @@ TEST_F(MeasureFamilies, MeasuresAloneWhatIsMissing) {
   EXPECT_EQ(good.missed, std::nullopt);
   EXPECT_TRUE(exists("p2p.json"));
   EXPECT_TRUE(has(good.said, "bench_all ended in p2p: ")) << good.said;
-  EXPECT_TRUE(has(good.said, "what is missing is measured alone")) << good.said;
-  EXPECT_FALSE(has(good.said, "was named by the others")) << good.said;
+  EXPECT_TRUE(has(good.said, "the missing families are measured separately")) << good.said;
+  EXPECT_FALSE(has(good.said, "was reported lost by other hosts")) << good.said;
   EXPECT_FALSE(has(good.said, "provisional")) << good.said;
   measures("p2p", "row; exit 7");
   EXPECT_EQ(measure().missed, "p2p wrote no result: mpirun ended with exit code 7");
@@ -758,7 +758,7 @@ TEST_F(Measure, AsARankThatOthersStartedLeavesTheVerdictToRankZero) {
   EXPECT_EQ(as_rank("[[ \" $* \" == *' --benchmark_format=json '* ]]"), "0");
   EXPECT_EQ(as_rank("exit 3"), "rank 1 of 2: bench_hbm ended with exit code 3; rank 0 has the verdict");
   programs.families = {"hbm", "p2p"};
-  EXPECT_EQ(as_rank(""), "bench_all is missing, by which ranks measure all families: install it");
+  EXPECT_EQ(as_rank(""), "bench_all is missing; it measures all families: install it");
   program("all", "[[ \" $* \" == *' --families=hbm,p2p '* ]]");
   EXPECT_EQ(as_rank("exit 3"), "0");
 }

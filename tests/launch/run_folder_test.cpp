@@ -149,10 +149,10 @@ TEST_F(Runs, AFolderWithAnEmptyLockAloneIsThatOfARunThatBegins) {
   write(results / "lock", "");
   EXPECT_EQ(refusal([&] { RunFolder::take(results, ""); }), "");
   write(results / "lock", "no run's");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("holds what is no run's"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files of no run"), std::string::npos);
   write(results / "lock", "");
   write(results / "thesis.tex");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("holds what is no run's"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files of no run"), std::string::npos);
 }
 
 TEST_F(Runs, OneThatGoesOnKeepsItsFilesAndItsId) {
@@ -198,11 +198,11 @@ TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
   fs::create_directories(results);
   write(results / "thesis.tex");
   const auto why = refusal([&] { RunFolder::take(results, ""); });
-  EXPECT_NE(why.find("holds what is no run's"), std::string::npos) << why;
+  EXPECT_NE(why.find("has files of no run"), std::string::npos) << why;
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
   write(results / "lock");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("holds what is no run's"), std::string::npos);
-  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("no run's"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files of no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("files of no run"), std::string::npos);
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 

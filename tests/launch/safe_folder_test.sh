@@ -46,7 +46,7 @@ run 3 "${accept[@]}" --folder=work/results/mine
 expect "  also if it is named" says 'work/results/mine: belongs to user 65534'
 ln -s "$scratch/secret" work/results/link
 run not0 env SHAKEDOWN_RUN_ID=link "${accept[@]}" --results=work/results
-expect "a link in place of a run's folder is refused" says 'work/results/link: is a link, or no folder'
+expect "a link in place of a run's folder is refused" says 'work/results/link: is a link, or not a folder'
 mkdir -m 777 open
 run 3 "${accept[@]}" --folder=open
 expect "a folder that all users may write to is refused" says 'open: can be written by all users'

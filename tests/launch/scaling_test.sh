@@ -27,11 +27,11 @@ latest=$scratch/results/latest
 few=--families=lora_step  # AllReduce of a tier takes minutes if three hosts share four cores
 
 run 2 "${accept[@]}" --scaling=2,1
-expect "numbers of nodes that do not rise are refused" says "'2,1' does not rise"
+expect "numbers of nodes that do not rise are refused" says "'2,1' must be increasing"
 run 2 "${accept[@]}" --scaling=two
 run 2 "${accept[@]}" --scaling --for=1m
 run 2 "${accept[@]}" --scaling=2,4
-expect "more nodes than there are are refused" says '4 nodes were asked for, and there are 3'
+expect "more nodes than there are are refused" says '4 nodes were requested, but there are 3'
 run 2 "${accept[@]}" --scaling --families=gemm
 expect "and what does not depend on nodes" says 'compares AllReduce and training steps'
 run 2 env -u OMPI_MCA_orte_default_hostfile SHAKEDOWN_RESULTS="$scratch/one" "$build/bin/shakedown" accept --scaling

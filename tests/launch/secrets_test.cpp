@@ -137,7 +137,7 @@ TEST(Secrets, OrdinaryLinesStayAsTheyAre) {
         "advance, 3 "
         "ranks wait; raise --timeout=S if this machine is only slow",
         "shakedown-lost: node7 node8",
-        "shakedown: SHAKEDOWN_SECRET is not set, so that strangers on the network could join the ranks; set it",
+        "shakedown: SHAKEDOWN_SECRET is not set, so other programs on the network could join the ranks; set it",
         "rank 0 (vm GPU-cb5d2883-b270-fcfd-8d74-2aed37787534): 0000:1b:00.0 has 18036 tokens/s, \"tokens_per_s\": "
         "18036",
         "bench_all --tier=quick --timeout=300 --families=preflight,gemm --expect=ranks=8,hosts=2 "

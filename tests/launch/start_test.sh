@@ -27,7 +27,7 @@ for families in preflight preflight,jitter; do
   echo 2 >deaths
   run "$code" "$build/bin/shakedown" accept --families="$families"
   expect "$families: a rank that dies in its start twice is started a third time, and that is said" \
-    eval 'says "died in its start, launch 2 of 3 .rank 1 on .*: signal 11 .Segmentation fault" && [[ -s results/latest/preflight.json && $(wc -l <launches) -eq 3 ]]'
+    eval 'says "crashed during startup, launch 2 of 3 .rank 1 on .*: signal 11 .Segmentation fault" && [[ -s results/latest/preflight.json && $(wc -l <launches) -eq 3 ]]'
   expect "  the result warns of it, and nothing crashed" eval 'prints "machine/start_attempts +3 launches .* warn" && ! prints machine/crashed'
   "$build/bin/shakedown" report --results=results >out
   expect "  wherever it is judged" prints "^machine/start_attempts "
@@ -35,6 +35,6 @@ for families in preflight preflight,jitter; do
   echo 9 >deaths
   run 3 "$build/bin/shakedown" accept --families="$families"
   expect "  one that dies each time makes the run INCOMPLETE, with rank, host and reason" \
-    eval 'says "ranks died in their start, before anything was measured, in each of 3 launches: rank 1 on $(hostname): signal 11" && [[ $(tail -n 1 out) == "VERDICT: INCOMPLETE 0/0"* && $(wc -l <launches) -eq 3 ]]'
+    eval 'says "ranks crashed during startup, before a measurement, in each of 3 launches: rank 1 on $(hostname): signal 11" && [[ $(tail -n 1 out) == "VERDICT: INCOMPLETE 0/0"* && $(wc -l <launches) -eq 3 ]]'
 done
 finish

@@ -145,7 +145,7 @@ TEST_F(Supervision, AfterItsLastWordsAJobHasAWhileAndNoMore) {
   lingers.listen = [] { return Job::Heard::its_end; };
   lingers.last_words = 500ms;
   const auto ending = run(lingers);
-  EXPECT_NE(ending.told.find("it had said that it ends"), std::string::npos) << ending.told;
+  EXPECT_NE(ending.told.find("it announced its end"), std::string::npos) << ending.told;
   EXPECT_LT(seconds, 20);
 }
 
@@ -231,7 +231,7 @@ TEST_F(Supervision, ASupervisorThatCannotReportSaysNothingOfTheJob) {
   EXPECT_FALSE(killed.is_known());
   EXPECT_FALSE(killed.signal) << "no signal ended the job";
   EXPECT_EQ(killed.text("mpirun"),
-            "mpirun ended without a word of its end: its supervisor was killed, or could not report");
+            "mpirun ended without a report: its supervisor was killed, or could not report");
   EXPECT_TRUE(run(job("exit 7")).is_known());
   EXPECT_TRUE(run(job("kill -KILL $$")).is_known());
   auto slow = job("sleep 100");
@@ -298,7 +298,7 @@ TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused)
   has("bench/bench_preflight");
   EXPECT_EQ(found({"p2p", "preflight"}), "bench preflight p2p");
   EXPECT_EQ(found({"hbm"}), "bench hbm");
-  EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is none of preflight", 0), 0u) << found({"nosuch"});
+  EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is not one of preflight", 0), 0u) << found({"nosuch"});
 }
 
 // Ranks must end after any death of accept, even if the supervisor dies. Here the rank has its own session, and its

@@ -10,14 +10,14 @@ run 2 "$shakedown" roll
 expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'
 for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat --out=x|unknown action .creat. .did you mean create\?." \
   "accept --familes=gemm|unknown flag .--familes=gemm.; see --help .did you mean --families\?." \
-  "report --result=x|did you mean --results\?" "accept --tolerance=-1|--tolerance: .-1. is not from 0" \
-  "report --width=1 --results=x|--width: .1. is not a number from 40" "accept --family=gemm|--family is now called --families" \
+  "report --result=x|did you mean --results\?" "accept --tolerance=-1|--tolerance: .-1. must be at least 0" \
+  "report --width=1 --results=x|--width: .1. must be a number of columns from 40" "accept --family=gemm|--family is now called --families" \
   "nodes --scontrol --kubectl --results=x|--scontrol and --kubectl: give one" "repotr|unknown verb .repotr. .did you mean report\?." \
-  "accept --families=gem|.gem. is none of .*.did you mean gemm\?." "report --results=$stored --families=hbn|--families: .hbn. is no family .did you mean hbm\?." \
+  "accept --families=gem|.gem. is not one of .*.did you mean gemm\?." "report --results=$stored --families=hbn|--families: .hbn. is not a family .did you mean hbm\?." \
   "report --results=$stored --thresholds=h200-smx|--thresholds: h200-smx: no such file .did you mean h200-sxm\?." \
-  "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. is not a number from 40" \
-  "measure --for=8m|--for: measure would ignore it; it is of accept" "baseline --out=x|unknown action" \
-  "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. is not above 0"; do
+  "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. must be a number of columns from 40" \
+  "measure --for=8m|--for: measure does not take it; it is a flag of accept" "baseline --out=x|unknown action" \
+  "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. must be above 0"; do
   # shellcheck disable=SC2086  # words
   run 2 "$shakedown" ${typo%%|*}
   expect "wrong usage is refused in one line: ${typo%%|*}" eval '[[ $(wc -l <err) == 1 ]] && says "^error: .*${typo##*|}"'
@@ -28,7 +28,7 @@ for asked in help -h --help "help|VERB .flags.$" "accept -h|accept .flags.$" "he
   expect "help by ${asked%|*}" eval '[[ $asked != *"|"* ]] && prints "^usage: shakedown VERB .flags.$" || prints "^usage: shakedown ${asked#*|}"'
 done
 run 0 "$shakedown" nodes -h
-expect "the help of a verb has its flags alone, in groups" eval 'prints "^what is shown and written:$" && prints "^  --scontrol  *print commands for Slurm" && ! prints "--tier|--explain"'
+expect "the help of a verb has its flags alone, in groups" eval 'prints "^output:$" && prints "^  --scontrol  *print Slurm commands" && ! prints "--tier|--explain"'
 for asked in version -V --version "report -V" "accept --version"; do
   # shellcheck disable=SC2086  # words
   run 0 "$shakedown" $asked

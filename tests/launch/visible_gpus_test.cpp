@@ -1,5 +1,5 @@
-// What CUDA shows under a mask. Each expectation is what cuInit and cuDeviceGetCount said on two H200 (2026-11-26),
-// with CUDA_ERROR_NO_DEVICE and CUDA_ERROR_INVALID_DEVICE as no GPU.
+// Tests the GPUs that CUDA shows under a mask. The expectations are the results of cuInit and cuDeviceGetCount on two
+// H200 (2026-11-26); CUDA_ERROR_NO_DEVICE and CUDA_ERROR_INVALID_DEVICE count as no GPU.
 #include "launch/visible_gpus.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(VisibleGpus, AreNoneIfOneIsNamedTwice) {
   for (const auto& mask :
        std::vector<std::string>{"0,0", "0,1,0", "0,1,1,0", "0,-0", first + "," + first, "GPU-a7725b98," + first}) {
     EXPECT_EQ(shown(mask), 0) << mask;
-    EXPECT_NE(visible_gpus(mask, two).ignored.find("names a GPU again"), std::string::npos) << mask;
+    EXPECT_NE(visible_gpus(mask, two).ignored.find("names a GPU twice"), std::string::npos) << mask;
   }
 }
 
@@ -79,8 +79,8 @@ TEST(VisibleGpus, AreOneMigDevice) {
 }
 
 TEST(VisibleGpus, SayWhatCudaIgnores) {
-  EXPECT_EQ(visible_gpus("0,5,1", two).ignored, "\"5\" names no GPU here, of which there are 2, and ends the list");
-  EXPECT_EQ(visible_gpus("7", two).ignored, "\"7\" names no GPU here, of which there are 2, and ends the list");
+  EXPECT_EQ(visible_gpus("0,5,1", two).ignored, "\"5\" names no GPU of this host; there are 2, and CUDA ignores the rest of the list");
+  EXPECT_EQ(visible_gpus("7", two).ignored, "\"7\" names no GPU of this host; there are 2, and CUDA ignores the rest of the list");
   for (const auto* taken : {"0,1", "", "-1", "0,-1", "0,", "NoDevFiles"})
     EXPECT_EQ(visible_gpus(taken, two).ignored, "");
 }

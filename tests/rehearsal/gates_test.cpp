@@ -1,4 +1,4 @@
-// How often the judge is right about made fleets. The nightly test has the numbers of docs/verdict.md.
+// Tests the error rates of the judge on generated fleets. The nightly test has the numbers of docs/verdict.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@ namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
-// Other seeds than those that limits were tuned with, which are below 9,000.
+// Other seeds than those of the tuning, which are below 9,000.
 constexpr int first_seed = 20000;
 
-/// A model of noise, a size, faults ("none" or as in --faults) and the number of fleets of the nightly test.
+/// A noise model, a size, faults ("none" or as in --faults), and the number of fleets in the nightly test.
 struct Gate {
   const char* noise;
   int hosts;

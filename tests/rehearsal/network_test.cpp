@@ -1,4 +1,4 @@
-// The judgement of networks: pairs of hosts on simulated fat trees.
+// Tests the judgement of networks: pairs of hosts on simulated fat trees.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace shakedown::rehearsal::network_test {
 namespace {
 
-/// Other seeds than those that limits were tuned with.
+/// Other seeds than those of the tuning.
 constexpr std::uint64_t first_seed = 40000;
 
 Order order(const std::string& faults, int hosts = 128, int rails = 8, std::uint64_t seed = first_seed) {
@@ -74,7 +74,7 @@ TEST(Network, HealthyTreesNameNothing) {
   for (const int hosts : {3, 8, 64, 128}) expect_right("", trees(3, 100), hosts);
 }
 
-// Hosts without a leaf on record ended the judgement with an exception.
+// Hosts without a known leaf switch once ended the judgement with an exception.
 TEST(Network, NamesNoUplinkOfHostsWhoseLeafIsUnknown) {
   const Results all = measure(order("uplink:0.5"));
   std::set<std::string> leaves;
@@ -117,7 +117,7 @@ TEST(Network, NamesBadNicsThatAreAnEndOfMostPairsOfFewHosts) {
   }
 }
 
-// Only one pair of hosts is good on the rail. Its two rounds are compared with the same rounds on the other rail. If it
+// Only one pair of hosts is good on the rail. Its two rounds are compared with the same rounds on the other rail. With
 // pauses in both, the rail is named: in 1 of these 400 networks.
 TEST(Network, NamesTwoBadNicsOfFourHostsOnOneRailOfSeveralAndNotTheRail) {
   const int all = trees(40, 400);

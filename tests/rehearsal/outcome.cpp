@@ -25,7 +25,7 @@ bool says(const Diagnosis& diagnosis, const std::string& words) {
   return at != std::string::npos && (end >= diagnosis.detail.size() || std::isdigit(diagnosis.detail[end]) == 0);
 }
 
-/// Decides for faults that are not of one host or GPU.
+/// Decides for faults that are not of a single host or GPU.
 std::optional<bool> is_of_many(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
   const Machine& machine = fleet.machine();
   const auto host = [&](int index) { return machine.hosts[static_cast<std::size_t>(index)]; };
@@ -86,7 +86,7 @@ bool is_found(const Fleet& fleet, const Fault& fault, const Verdict& verdict) {
   });
 }
 
-/// True if a place is on the host of the fault, whatever part of it.
+/// True if a place is on the host of the fault, whatever the part.
 bool names_host(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
   const std::string& host = fleet.machine().hosts[static_cast<std::size_t>(fault.host)].name;
   return names(fleet, fault, diagnosis) ||

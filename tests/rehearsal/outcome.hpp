@@ -1,4 +1,4 @@
-// The answer of the judge on a fleet whose faults are known.
+// The result of the judge on a fleet with known faults.
 #pragma once
 
 #include <array>
@@ -10,22 +10,23 @@ namespace shakedown::rehearsal {
 
 struct Outcome {
   State state = State::incomplete;
-  bool first = false;     // the first that fails is a planted part
-  bool named = false;     // each planted part is named by something that fails
-  bool located = false;   // at least the host of each planted part is
-  bool hinted = false;    // each planted part is named, by a line that fails or by one that informs
-  bool innocent = false;  // something that fails names only healthy parts, or more than two with a planted one
+  bool first = false;     // the first failing part is a planted one
+  bool named = false;     // each planted part is named by a failing line
+  bool located = false;   // or at least its host
+  bool hinted = false;    // each planted part is named by a failing line or an informing one
+  bool innocent = false;  // a failing line names only healthy parts, or more than two with a planted one
 };
 
-/// The judgement as `shakedown report` makes it, with a site file that tells racks and leaves.
+/// Returns the judgement as `shakedown report` makes it, with a site file of racks and leaf switches.
 Verdict judge_fleet(const Fleet&, const std::vector<Profile>&);
 
-/// Returns whether the diagnosis is of the planted part.
+/// True if the diagnosis is about the planted part.
 bool names(const Fleet&, const Fault&, const Diagnosis&);
 
 Outcome outcome_of(const Fleet&, const Verdict&);
 
-/// What `k` of `n` says at most, with 95 % (Clopper and Pearson, 1934; one side): the rule of three where k is 0.
+/// Returns the upper 95 % bound for `k` of `n` (Clopper and Pearson, 1934; one-sided). For k = 0 it is the rule of
+/// three.
 double upper_bound(int k, int n);
 
 }  // namespace shakedown::rehearsal

@@ -1,5 +1,5 @@
-// The judgement of soaks: days of rounds on simulated hosts, each round a launch of one machine. Families are those
-// whose rows show a GPU that becomes slower.
+// Tests the judgement of soaks: days of rounds on simulated hosts, each round a launch of one machine. The families are
+// those that show a GPU that becomes slower.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,13 +16,13 @@ const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
 constexpr int weak_rank = 3;
 constexpr double hour_s = 3600, day_h = 24, drift_begin_h = 5, drift_h = 10;
-/// All GPUs are slower by this part at noon than at midnight.
+/// All GPUs are slower by this share at noon than at midnight.
 constexpr double daily_cycle = 0.005;
 constexpr std::uint64_t first_day = 50000;
 
 struct Planted {
-  double drift = 0;                   // the part that the GPU has lost after drift_h
-  double load = 0, from = 0, to = 0;  // the part that another program takes between two hours
+  double drift = 0;                   // share that the GPU has lost after drift_h
+  double load = 0, from = 0, to = 0;  // share that another program takes between two hours
 };
 
 SoakRound round_of(std::uint64_t day, int number, double hour, const Planted& planted) {

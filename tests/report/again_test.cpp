@@ -1,4 +1,4 @@
-// The families that accept --again repeats, and its table.
+// Tests the families that accept --again repeats, and its table.
 #include "report/again.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every output of a FAIL names the part at fault, in the same words. The faults are planted in made-up fleets and in a
+// Tests that every output of a FAIL names the part at fault in the same words, with faults in generated fleets and in a
 // stored run.
 #include "thresholds/judge/headline.hpp"
 

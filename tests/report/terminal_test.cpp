@@ -136,7 +136,7 @@ TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
 TEST(Terminal, SaysWhatEachJudgementSaid) {
   const std::string text = terminal_text(failing());
   EXPECT_NE(text.find("\nrule: 7 of 8 good (test)\npeers: 8 values of 4 ranks compared, none stands out\n\n"
-                      "fleet: what is usual, against its limits: gemm +5.6 %\n\nFAIL"),
+                      "fleet: median value, against its limits: gemm +5.6 %\n\nFAIL"),
             std::string::npos)
       << text;
 }
@@ -264,8 +264,8 @@ TEST(Terminal, SaysHowTheFleetStandsInAFewLinesAndShowsItsPartsIfAsked) {
   }
   const std::string text = terminal_text(verdict);
   EXPECT_NE(
-      text.find("\nfleet: what is usual, against its reference: p2p -1.2 %\n"
-                "fleet: what is usual, against its limits: gemm +2.1 %\n"
+      text.find("\nfleet: median value, against its reference: p2p -1.2 %\n"
+                "fleet: median value, against its limits: gemm +2.1 %\n"
                 "fleet: rack r7 (64 GPUs): 2.3 % slower in gemm and 2.3 % slower in lora_step, 8 C hotter than the "
                 "others; a warning\n"
                 "fleet: rack a (64 GPUs): 8 C hotter than the others; a warning\n"
@@ -501,7 +501,7 @@ TEST(VerdictJson, IsRecomputedAndNeverBelieved) {
       read_verdict(folder.write("verdict.json", document.dump()));
       ADD_FAILURE() << member;
     } catch (const InputError& error) {
-      EXPECT_NE(std::string(error.what()).find("its own findings come to"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("its findings give"), std::string::npos) << error.what();
     }
   }
 }
@@ -532,7 +532,7 @@ TEST(VerdictJson, RefusesAPassThatItsOwnFiguresOrCulpritsContradict) {
                    verdict.culprits = {};
                  }),
                  own);
-  const std::string culprit = "culprits: a culprit fails and no finding does";
+  const std::string culprit = "culprits: a culprit fails but no finding does";
   expect_refused(changed([](Finding& f, Verdict&) { f.severity = Severity::warn; }), culprit);
   expect_refused(changed([&](Finding&, Verdict& verdict) { std::erase_if(verdict.findings, is_bad); }), culprit);
   EXPECT_EQ(changed([](Finding& f, Verdict& verdict) {
@@ -574,7 +574,7 @@ TEST(VerdictJson, SaysWhetherTheResultsNextToItAreThoseThatWereJudged) {
   EXPECT_NE(input_error_of([&] { read_stored_verdict(stored); }).find("is not the file that verdict.json judged"),
             std::string::npos);
   std::filesystem::remove(file);
-  EXPECT_EQ(read_stored_verdict(stored).notes.back(), "from a stored verdict; the results were not looked at");
+  EXPECT_EQ(read_stored_verdict(stored).notes.back(), "from a stored verdict; the results were not read");
 }
 
 TEST(VerdictJson, RefusesABrokenFile) {

@@ -1,4 +1,4 @@
-// What a stored baseline keeps, leaves out, refuses and proposes.
+// Tests stored baselines: contents, omissions, refusals and proposed floors.
 #include "thresholds/history/baseline.hpp"
 
 #include <gtest/gtest.h>
@@ -139,7 +139,7 @@ TEST(Baseline, IsNotMadeOfDifferentConfigurations) {
 TEST(Baseline, IsNotMadeOfBrokenRuns) {
   auto unfinished = node("a", 700);
   unfinished.context.complete = false;
-  EXPECT_NE(refusal([&] { baselines_of({unfinished.results()}); }).find("broke off"), std::string::npos);
+  EXPECT_NE(refusal([&] { baselines_of({unfinished.results()}); }).find("stopped early"), std::string::npos);
   auto faulty = node("a", 700);
   faulty.context.fault = "slow:10@1";
   EXPECT_NE(refusal([&] { baselines_of({faulty.results()}); }).find("injected fault"), std::string::npos);
@@ -265,7 +265,7 @@ TEST(Baseline, ThatIsBrokenIsRefusedWithItsPlace) {
             std::string::npos);
   EXPECT_NE(broken([](Json& j) { j["baseline"]["facts"].erase("nccl"); }).find("baseline.facts.nccl: is missing"),
             std::string::npos);
-  EXPECT_NE(broken([](Json& j) { j["benchmarks"].push_back(j["benchmarks"][0]); }).find("is there twice"),
+  EXPECT_NE(broken([](Json& j) { j["benchmarks"].push_back(j["benchmarks"][0]); }).find("is listed twice"),
             std::string::npos);
   EXPECT_NE(broken([](Json& j) { j["benchmarks"][0]["launches"]["x@y"] = {1.0}; }).find("not listed"),
             std::string::npos);

@@ -1,5 +1,5 @@
-// Figures of one run that contradict each other, or cannot be: one guard of the judge each, with a value on either
-// side.
+// Tests contradictory and impossible figures of one run: each check of the judge with a value on either side of its
+// limit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using testing_support::ResultsBuilder;
 
 const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
 
-/// The metric of the only row that the judge refuses, and how. Empty: none.
+/// The metric and the refusal of the only refused row; empty if there is none.
 struct Refusal {
   std::string metric;
   Status status = Status::pass;
@@ -219,8 +219,8 @@ TEST(Phases, OfAStepAddUpWithinTenPercent) {
   const auto starts = [](const std::string& text, const char* start) { return text.rfind(start, 0) == 0; };
   EXPECT_EQ(with(90, 10, 40), "");
   EXPECT_EQ(with(90, 2, 40), "") << "8 % less";
-  EXPECT_TRUE(starts(with(90, 25, 40), "with what it waited, contradicts a step of 100 ms"));
-  EXPECT_TRUE(starts(with(70, 10, 20), "with what it waited, contradicts a step of 100 ms"));
+  EXPECT_TRUE(starts(with(90, 25, 40), "with its waiting time, contradicts a step of 100 ms"));
+  EXPECT_TRUE(starts(with(70, 10, 20), "with its waiting time, contradicts a step of 100 ms"));
   EXPECT_EQ(with(90, 10, 47), "") << "the phases are 7.8 % more";
   EXPECT_TRUE(starts(with(90, 10, 52), "contradicts its phases, 102 ms"));
   EXPECT_TRUE(starts(with(90, 10, 13), "contradicts its phases, 63 ms"));
@@ -254,9 +254,9 @@ TEST(Partners, OfAMeasurementThatIsRepeatedForOneEndNeedNotSayEachOther) {
     return std::string();
   };
   EXPECT_EQ(with("", 0), "");
-  EXPECT_EQ(with("", std::nullopt), "a partner that has another one, or none");
+  EXPECT_EQ(with("", std::nullopt), "a partner with another partner, or none");
   EXPECT_EQ(with("/confirm:1", std::nullopt), "");
-  EXPECT_EQ(with("/confirm:1", 1), "a partner that has another one, or none");
+  EXPECT_EQ(with("/confirm:1", 1), "a partner with another partner, or none");
 }
 
 // --- files of one run ---

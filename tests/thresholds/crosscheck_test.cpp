@@ -1,4 +1,4 @@
-// Whether measurements of one run fit together.
+// Tests comparisons between measurements of one run.
 #include "thresholds/rules/crosscheck.hpp"
 
 #include <gtest/gtest.h>

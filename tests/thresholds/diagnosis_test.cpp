@@ -1,4 +1,4 @@
-// From measurements to causes: which GPU, link, node, rank or setting is at fault.
+// Tests the way from measurements to causes: which GPU, link, node, rank or setting is at fault.
 #include "thresholds/findings/diagnosis.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ const std::string bf16 = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
 const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
 
-/// A run of one or more hosts with `per_host` GPUs, which a test makes ill before it is judged.
+/// A run on one or more hosts with `per_host` GPUs. A test adds faults before it is judged.
 struct Measured {
   explicit Measured(int ranks = 8, int hosts = 1) : builder(ranks, hosts), n(static_cast<std::size_t>(ranks)) {
     per_host = ranks / hosts;
@@ -58,7 +58,7 @@ struct Measured {
     }
     builder.add(bf16, "tflops", *std::min_element(tflops.begin(), tflops.end()), list(tflops));
     if (telemetry) builder.by_rank("tflops_per_ghz", list(gemm)).by_rank("sm_mhz", list(mhz));
-    // As the programs do it: what nothing else confirms is measured three times.
+    // Repeats unconfirmed values three times, as the programs do.
     builder.by_rank("arrival_us", list(arrival)).repeated();
     builder.add(hbm, "hbm_gb_per_s", *std::min_element(memory.begin(), memory.end()), list(memory))
         .by_rank("arrival_us", list(arrival))
@@ -92,7 +92,7 @@ struct Measured {
     return read;
   }
 
-  /// Both directions of each pair, their sum at both ends; and all GPUs at once, each from the one `shift` before it.
+  /// Both directions of each pair, their sum at both ends, and all GPUs at once, each from the GPU `shift` before it.
   void add_more_copies() {
     for (int step = 1; step < per_host; ++step) {
       Values shifted(n);
@@ -133,7 +133,7 @@ struct Measured {
   std::vector<Throttle> throttle;           // of each rank in GEMM
 };
 
-/// Floors for the copies of pairs, for the sums of both directions, and for the GPUs all at once.
+/// Floors for the copies of pairs, for the sums of both directions, and for all GPUs at once.
 std::vector<Profile> copy_rules() {
   const auto rule = [](const std::string& copies, int min) {
     return "  - {benchmark: \"p2p/op:write/engine:ce/" + copies +
@@ -204,7 +204,7 @@ TEST(Culprits, NameASlowLinkByBothEnds) {
   ASSERT_EQ(d.places.size(), 2u);
   EXPECT_EQ(d.places[0].rank, 1) << "the source";
   EXPECT_EQ(d.places[1].rank, 3);
-  EXPECT_EQ(d.detail, "copies from local GPU 1 to 3 are slow, other copies of both are not");
+  EXPECT_EQ(d.detail, "copies from local GPU 1 to 3 are slow, other copies of both are normal");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi nvlink -e -i GPU-1001");
 }
 
@@ -222,7 +222,7 @@ TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
   EXPECT_EQ(slow.places[1].rank, 3);
   Measured ports = run;
   ports.slow_copies(5, 0.9);
-  EXPECT_EQ(only(ports.culprits()).detail, "every copy to it and from it is slow, its GEMM and HBM are not: its ports");
+  EXPECT_EQ(only(ports.culprits()).detail, "all copies to it and from it are slow, its GEMM and HBM are normal: its ports");
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
@@ -238,12 +238,12 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
   const Diagnosis both = only(run.culprits());
   EXPECT_EQ(causes_text(both), "slow link or slow GPU");
   EXPECT_EQ(both.places[0].rank, 5);
-  EXPECT_EQ(both.detail, "every copy to it and from it is slow, its GEMM and HBM are not: its ports");
+  EXPECT_EQ(both.detail, "all copies to it and from it are slow, its GEMM and HBM are normal: its ports");
   Measured out;
   out.slow_copies(5, 0.9, true, false);
   const Diagnosis one = only(out.culprits());
   EXPECT_EQ(one.places[0].rank, 5);
-  EXPECT_EQ(one.detail, "every copy out of it is slow, copies into it are not");
+  EXPECT_EQ(one.detail, "all copies out of it are slow, copies into it are normal");
 }
 
 TEST(Culprits, NameBothCausesWhereTwoGpusCannotTellThemApart) {
@@ -283,7 +283,7 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
   const Diagnosis node = only(slow.culprits());
   EXPECT_EQ(causes_text(node), "slow node or configuration");
   EXPECT_EQ(node.places[0].host, "node2");
-  EXPECT_NE(node.detail.find("the node, not the network"), std::string::npos) << node.detail;
+  EXPECT_NE(node.detail.find("the node is at fault, not the network"), std::string::npos) << node.detail;
 
   Measured network(32, 4);
   network.busbw = 100;
@@ -293,7 +293,7 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
               "unjudged: [gemm, hbm, p2p]\n");
   const Diagnosis fabric = only(judge({network.results()}, rules, {}).culprits);
   EXPECT_EQ(causes_text(fabric), "configuration or slow link");
-  EXPECT_NE(fabric.detail.find("each host alone is fine, so the network between them"), std::string::npos)
+  EXPECT_NE(fabric.detail.find("the network between the hosts"), std::string::npos)
       << fabric.detail;
 }
 
@@ -315,10 +315,10 @@ TEST(Culprits, DoNotBlameTheConfigurationForWhatASlowLinkExplains) {
   run.busbw = 190;
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow link");
-  EXPECT_NE(d.detail.find(sum + " is slow as well"), std::string::npos) << d.detail;
+  EXPECT_NE(d.detail.find(sum + " is slow as a consequence"), std::string::npos) << d.detail;
 }
 
-// Rank 1 of two beside a program that takes 90 % of its GPU, as measured on H200.
+// Rank 1 of two next to a program that takes 90 % of its GPU, as measured on H200.
 TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
   Measured run(2);
   run.gemm[1] *= 0.7;
@@ -342,7 +342,7 @@ TEST(Culprits, BlameAGpuThatSomebodyElseHasInTurnsForCollectivesThatAreSlowerByF
   run.busbw = 30;
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow GPU");
-  EXPECT_NE(d.detail.find(sum + " is slow as well"), std::string::npos) << d.detail;
+  EXPECT_NE(d.detail.find(sum + " is slow as a consequence"), std::string::npos) << d.detail;
 }
 
 TEST(Culprits, BlameTheGpuThatAnotherProgramHadWhereOnlyCollectivesAreSlow) {
@@ -353,7 +353,7 @@ TEST(Culprits, BlameTheGpuThatAnotherProgramHadWhereOnlyCollectivesAreSlow) {
   EXPECT_EQ(causes_text(d), "slow GPU");
   ASSERT_EQ(d.places.size(), 1U);
   EXPECT_EQ(d.places[0].rank, 5);
-  EXPECT_EQ(d.detail, "another program had it when the run began: all ranks wait for its turn");
+  EXPECT_EQ(d.detail, "another program used it when the run began, and all ranks wait for this GPU");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi -q -i GPU-1005 -d PIDS");
 }
 
@@ -479,7 +479,7 @@ TEST(Culprits, NameEveryRankWhoseDataWereWrong) {
                   "rank 7 (node0 GPU-1007)",
                   {5, 6, 7}),
             (std::vector{5, 6, 7}));
-  EXPECT_EQ(named("rank 2 (node0 GPU-1002) computed other bits than 6 of its peers from the same input; also wrong: "
+  EXPECT_EQ(named("rank 2 (node0 GPU-1002) computed different bits than 6 of its peers from the same input; also wrong: "
                   "rank 4 (node0 GPU-1004)",
                   {2, 4}),
             (std::vector{2, 4}));
@@ -525,7 +525,7 @@ TEST(Culprits, NameTheRightDirectionOfALinkWhoseSumMissesItsFloor) {
   run.all_copies = true;
   run.copies[6][2] *= 0.5;  // rows of both directions have the lower rank as source
   const Diagnosis d = only(run.culprits(copy_rules()));
-  EXPECT_EQ(d.detail, "copies from local GPU 6 to 2 are slow, other copies of both are not");
+  EXPECT_EQ(d.detail, "copies from local GPU 6 to 2 are slow, other copies of both are normal");
 }
 
 TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
@@ -534,7 +534,7 @@ TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
     run.all_copies = true;
     run.slow_copies(1, 0.5);
     const Diagnosis d = only(run.culprits(copy_rules()));
-    EXPECT_EQ(d.detail, "every copy to it and from it is slow, its GEMM and HBM are not: its ports") << ranks;
+    EXPECT_EQ(d.detail, "all copies to it and from it are slow, its GEMM and HBM are normal: its ports") << ranks;
     ASSERT_EQ(d.places.size(), 1u);
     EXPECT_EQ(d.places[0].rank, 1) << ranks;
   }
@@ -576,7 +576,7 @@ TEST(Culprits, AccuseNobodyForTheRateOfAStepThatAllRanksShare) {
 }
 
 TEST(Culprits, CallNobodyLateWhoArrivesWithTheOthers) {
-  // The network of node2 is slow: each of its ranks takes longest, and somebody else has to take least.
+  // The network of node2 is slow: its ranks take longest, so ranks of other hosts take least.
   Measured run(8, 4);
   run.busbw = 10;
   run.seconds = {3.0, 3.1, 2.0, 2.9, 5.0, 5.1, 3.0, 3.1};

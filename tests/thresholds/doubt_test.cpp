@@ -1,5 +1,5 @@
-// What happens to a value that is off for once: it is measured again, and counts only if it repeats. How often a row is
-// measured changes no verdict.
+// Tests single doubtful values: they are measured again, and count only if they repeat. The number of repetitions of a
+// row changes no verdict.
 #include "thresholds/units/doubt.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ std::string bad_findings(const std::vector<Results>& files) {
   return text;
 }
 
-/// State, culprits and what becomes of each node.
+/// State, culprits and the decision about each node.
 std::string outcome_of(const std::vector<Results>& files) {
   const Verdict verdict = judged(files);
   std::string text(name(verdict.state));
@@ -59,7 +59,7 @@ std::string outcome_of(const std::vector<Results>& files) {
   return text;
 }
 
-/// The row at `index`, measured `times` times in all, with the same values.
+/// Measures the row at `index` `times` times in all, with the same values.
 void repeat(std::vector<Row>& rows, std::size_t index, int times) {
   rows[index].repetitions = times;
   const Row row = rows[index];
@@ -85,8 +85,8 @@ bool is_rate_or_time(const Row& row, const std::string& metric) {
          (known != nullptr && (known->work != nullptr || known->peers));
 }
 
-/// A rank reaches `factor` of its rate, which is then that of the row; of a collective all ranks do. False: this row
-/// has no value of the rank.
+/// Sets a rank to `factor` of its rate, which is then that of the row; for a collective all ranks. False if the row has
+/// no value of the rank.
 bool stall(Row& row, std::size_t rank, double factor) {
   const bool all = is_collective(family_of(row.key));
   const auto scale = [&](const std::string& metric, double& value) {
@@ -123,16 +123,16 @@ bool stall(Row& row, std::size_t rank, double factor) {
   return true;
 }
 
-/// Other sizes show that one of these is off: they are a factor of 4 apart.
+/// Sizes that differ by a factor of 4: the others show that one is off.
 bool is_of_sweep(const std::string& key) {
   return key.starts_with("allreduce/dtype:f32/bytes:") && std::count(key.begin(), key.end(), '/') == 2 &&
          key_number(key, "bytes") >= std::int64_t{1} << 24;
 }
 
-/// Steps of training are seconds long; pairs of hosts have rounds of their own.
+/// Training steps take seconds; pairs of hosts have rounds of their own.
 bool may_stall(const Row& row) { return is_measured(row) && !is_training(family_of(row.key)); }
 
-/// A collective has the figure of all ranks, and a copy both ways that of two.
+/// A collective has one figure for all ranks, a bidirectional copy one for two.
 bool accuses_one_rank(const std::string& key) {
   return !is_collective(family_of(key)) && key_part(key, "dir") != "both";
 }

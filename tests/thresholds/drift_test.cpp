@@ -26,7 +26,7 @@ struct Point {
   double value = 0;
 };
 
-// Benchmarks that are noisy for the same reason. Of a latency below 100 us 2 % are less than what counts as a change.
+// Benchmarks with noise from the same cause. 2 % of a latency below 100 us are less than the smallest change.
 std::string noise_class(const std::string& key, const std::string& metric, double value) {
   if (metric == "latency_us" && 0.02 * value < latency_floor_us) return "latency";
   const std::string family = family_of(key);
@@ -86,11 +86,11 @@ Noise of_launches() {
   return squares.noise();
 }
 
-// How the new launches differ from the old ones although nothing changed.
+// The difference between new and old launches without a change.
 struct Apart {
   bool day = false, machine = false;
-  double correlation = 0;    // of one launch with the next
-  bool in_sequence = false;  // all old ones, then all new ones, in one session
+  double correlation = 0;    // between successive launches
+  bool in_sequence = false;  // first all old ones, then all new ones, in one session
 };
 
 class Simulation {
@@ -101,19 +101,20 @@ class Simulation {
 
   const std::map<std::string, Point>& points() const { return points_; }
   const std::string& class_of(const std::string& key) const { return points_.at(key).noise_class; }
-  // The launches of 2 GPUs have no copies of all GPUs at once.
+  // The launches with 2 GPUs have no copies of all GPUs at once.
   double sigma(const std::string& key) const {
     const auto found = sigma_.find(points_.at(key).noise_class);
     return found == sigma_.end() ? sigma_.at("copy") : found->second;
   }
 
-  /// `change` is the relative loss of a benchmark, `louder` a factor on the noise.
-  /// Old and new are measured in turns, of which `is_new` launches are the second, unless they are apart.
+  /// `change` is the relative loss of a benchmark, `louder` a factor on the noise. Old and new alternate, unless they
+  /// are apart; `is_new` marks the new ones.
   std::vector<Results> launches(std::mt19937_64& random, double louder, bool is_new,
                                 const std::function<double(const std::string&)>& loss, const Apart& apart = {}) const {
     std::map<std::string, double> offset, last;
     std::normal_distribution<double> normal;
-    // Of a day GEMM 0.3 % and PCIe 3 %, of machines chips of 1.3 % and HBM read at rows that were remapped 2.3 %.
+    // Between days GEMM varies by 0.3 % and PCIe by 3 %; between machines chips by 1.3 % and HBM reads at remapped rows
+    // by 2.3 %.
     for (const auto& [key, point] : points_) {
       const std::string family = family_of(key);
       if (!offset.contains(family)) {
@@ -125,7 +126,7 @@ class Simulation {
                          (apart.machine && family == "gemm" ? 0.013 * normal(random) : 0);
       }
     }
-    std::student_t_distribution<double> heavy(5);  // variance 5/3: more wild values than a normal distribution has
+    std::student_t_distribution<double> heavy(5);  // variance 5/3: more outliers than a normal distribution has
     std::vector<Results> files;
     for (int i = 0; i < repetitions; ++i) {
       Results file;
@@ -188,10 +189,10 @@ TEST(Drift, TheNoiseIsThatOfRealFiles) {
   EXPECT_LT(launches.at("copy"), 0.001);
 }
 
-// Prints what part of each class was found; the numbers of comparisons that saw it, and of each class.
+// Prints which share of each class was found, with the numbers of comparisons.
 struct Found {
   int comparisons = 0;
-  std::map<std::string, std::pair<int, int>> classes;  // found, of
+  std::map<std::string, std::pair<int, int>> classes;  // found, in all
 };
 
 Found find_two_percent(const Simulation& simulation, int seeds) {
@@ -263,7 +264,7 @@ TEST(Drift, OfNothingRaisesNoAlarmInThreeTimesTheNoise) {
   EXPECT_LE(alarms(simulation, seeds, 3), (seeds - 1) / 100);
 }
 
-// Nine launches in one go share the day, the room and the machine: however many they are, they are one look.
+// Nine launches in one go share day, room and machine, so together they are one sample of these.
 TEST(Drift, OfTheDayOrTheMachineIsNoChange) {
   const Simulation simulation(of_launches());
   const int seeds = testing_support::seeds(200);
@@ -285,7 +286,7 @@ TEST(Drift, OfTheDayOrTheMachineIsNoChange) {
   }
 }
 
-// Nine launches are alike, then nine others: what moves within the hour is no change.
+// Nine similar launches, then nine others: a change within the hour is no change.
 TEST(Drift, OfLaunchesInSequenceIsNoChange) {
   const Simulation simulation(of_launches());
   const int seeds = testing_support::seeds(200);

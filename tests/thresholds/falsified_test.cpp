@@ -1,5 +1,5 @@
-// Every figure of stored healthy runs, falsified by itself: none of it passes unless the catalogue says why that does
-// no harm. Facts of pre-flight are no figures; what their rules say of them is tested with the profiles.
+// Changes every figure of stored healthy runs by itself. No changed run may pass, unless the catalogue says why the
+// change is harmless. Facts of pre-flight are tested with the profiles instead.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 const std::filesystem::path root = SHAKEDOWN_SOURCE_DIR;
 
-/// By day one change in five is tried.
+/// One change in five is tried outside of the nightly tests.
 const std::size_t stride = testing_support::is_nightly() ? 1 : 5;
 
 using Value = std::optional<double>;
@@ -39,7 +39,7 @@ constexpr std::array<Change, 7> changes{{
 enum class Where { run, rank, everywhere };
 constexpr std::array<std::string_view, 3> words_of_where{"of the run", "of one rank", "everywhere"};
 
-/// False: nothing is there that this changes.
+/// False if there is nothing to change.
 bool falsify(Row& row, const std::string& metric, Where where, const Change& change) {
   bool changed = false;
   if (const auto run = row.metrics.find(metric); where != Where::rank && run != row.metrics.end()) {
@@ -88,7 +88,7 @@ class StoredRun {
     }
   }
 
-  /// One of so many changes is tried.
+  /// One of this number of changes is tried.
   void falsify_all(std::size_t one_of, Count& count) {
     const Verdict healthy = judge(Measured(files_), all_, {});
     for (const Finding& f : healthy.findings) ASSERT_TRUE(f.good() || !f.counts()) << f.key << " " << f.detail;
@@ -138,7 +138,7 @@ class StoredRun {
     files_[file].rows[r] = before;
   }
 
-  /// What fails by itself fails among the others.
+  /// A value that fails by itself also fails among others.
   bool passes_alone(std::size_t file) const {
     JudgeOptions options;
     const std::string family = family_of(files_[file].rows.front().key);

@@ -1,4 +1,4 @@
-// The table of families, with one row more than is shipped: of_host, which GPUs do not have. And its generator.
+// Tests the generator of the table of families, and the table with one more row: of_host, which GPUs do not have.
 #include "thresholds/catalogue/families.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
-/// A stored launch of 4 H200 with one row more, which is waived or has the figures of its first row.
+/// A stored launch of 4 H200 with one more row, which is waived or has the figures of its first row.
 Verdict with(const std::string& key, bool waived) {
   auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"});
   auto& rows = files.front().rows;

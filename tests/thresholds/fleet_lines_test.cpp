@@ -1,4 +1,4 @@
-// How a fleet stands, and its racks, leaves, firmware, drivers and hosts beside each other.
+// Tests the lines about a fleet, its racks, leaf switches, firmware, drivers and hosts.
 #include "thresholds/culprits/fleet_lines.hpp"
 
 #include <gtest/gtest.h>
@@ -23,10 +23,10 @@ const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops,
 
 constexpr int gpus = 128, hosts = 16;  // eight in each
 
-/// Chips a little apart, those of some hosts slower by a part and hotter by some degrees.
+/// Chips with small differences; those of some hosts are slower and hotter.
 struct Fleet {
   double slower = 0, hotter = 0;
-  int first_host = hosts;  // the first that is
+  int first_host = hosts;  // index of the first one
 
   ResultsBuilder builder() const {
     ResultsBuilder builder(gpus, hosts);

@@ -1,4 +1,4 @@
-// Which errors and slowdowns of a GPU fail it, and how they are counted.
+// Tests which errors and slowdowns fail a GPU, and how they are counted.
 #include "thresholds/rules/gpu_errors.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing_support::Values;
 
 std::string key(std::size_t row) { return "gemm/row:" + std::to_string(row); }
 
-/// What one GPU has to say of a row.
+/// The errors and slowdowns of one GPU in a row.
 struct Said {
   Throttle throttle = {};
   ErrorCounts errors = {};
@@ -27,7 +27,7 @@ struct Said {
 Said slowed(const Throttle& throttle) { return {throttle}; }
 Said counted(const ErrorCounts& errors, int rows = 1) { return {{}, errors, rows}; }
 
-/// Rows of a family; of each what the second of four ranks on two hosts said.
+/// Rows of a family with the data of the second of four ranks on two hosts.
 ResultsBuilder run(const std::vector<Said>& rows) {
   ResultsBuilder builder(4, 2);
   for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -62,7 +62,7 @@ TEST(GpuErrors, ThatWereCorrectedFailAsAStorm) {
   const auto storm = judged({{}, counted({{"ecc_corrected", 1000}})});
   ASSERT_EQ(storm.size(), 1u);
   EXPECT_TRUE(storm[0].counts());
-  EXPECT_EQ(storm[0].detail, "while it was measured: ECC corrected (1000 times, first in gemm/row:1)");
+  EXPECT_EQ(storm[0].detail, "during the run: ECC corrected (1000 times, first in gemm/row:1)");
 }
 
 TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
@@ -72,7 +72,7 @@ TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
   EXPECT_EQ(findings[0].status, Status::fail);
   EXPECT_TRUE(findings[0].counts());
   EXPECT_EQ(findings[0].detail,
-            "while it was measured: ECC uncorrected (2 times, first in gemm/row:1), XID 79 (in gemm/row:1); "
+            "during the run: ECC uncorrected (2 times, first in gemm/row:1), XID 79 (in gemm/row:1); "
             "XID 79: the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the GPU "
             "replaced (RESTART_BM)");
   EXPECT_EQ(text(findings[0].offenders.at(0)), "rank 1 node0 GPU-1001 0000:11:00.0");
@@ -86,14 +86,14 @@ TEST(GpuErrors, InAllRowsOfASecondCountOnce) {
   const auto findings = judged({second, second, second, {}, later, later, {}, counted({{"xid_48", 1}})});
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].detail.substr(0, findings[0].detail.find(';')),
-            "while it was measured: ECC uncorrected (2 times, first in gemm/row:0), "
+            "during the run: ECC uncorrected (2 times, first in gemm/row:0), "
             "XID 48 (5 times, first in gemm/row:0)");
 }
 
 TEST(GpuErrors, OfOneReadingAndTheSameOfTheNextAreTwo) {
   const auto once = counted({{"xid_48", 1}});
-  EXPECT_EQ(judged({once, once}).at(0).detail.substr(0, 63),
-            "while it was measured: XID 48 (2 times, first in gemm/row:0); X");
+  EXPECT_EQ(judged({once, once}).at(0).detail.substr(0, 56),
+            "during the run: XID 48 (2 times, first in gemm/row:0); X");
 }
 
 TEST(GpuErrors, ThatAProgramCausesOrThatWereCorrectedAreAWarning) {
@@ -162,7 +162,7 @@ TEST(GpuSlowdown, FailsFromATwentiethOfTheTimeOfTheFamilyThatItHitMost) {
 }
 
 TEST(GpuSlowdown, IsWeighedByTheSecondsOfARow) {
-  // 62 short rows at full speed and 10 s of load that heat slowed down.
+  // 62 short rows at full speed, and 10 s of load with throttling by heat.
   auto builder = run(std::vector<Said>(62));
   for (auto& row : builder.rows) row["real_time"] = 20.0, row["iterations"] = 5;  // ms
   builder.add("gemm/load:sustained", "tflops", 600).by_rank("throttled", Values(4, 0)).throttle(1, {{"sw_thermal", 1}});
@@ -174,7 +174,7 @@ TEST(GpuSlowdown, IsWeighedByTheSecondsOfARow) {
   EXPECT_NEAR(*findings[0].value, 100 * 10 / (10 + 62 * 0.1), 1e-6);
 }
 
-// NVML may report one while a clock changes.
+// NVML may report a slowdown while a clock changes.
 TEST(GpuSlowdown, ForAMomentIsAWarning) {
   std::vector<Said> rows(30);
   rows[7] = slowed({{"hw_slowdown", 1}});

@@ -65,7 +65,7 @@ bool all_are_named(const Verdict& verdict, const rehearsal::Fleet& fleet, int gp
                   [&](const auto& places) { return places.at(0).host == fleet.machine().hosts.back().name; });
 }
 
-/// Writes all families as one file, as a program does that measures several.
+/// Writes all families as one file, as a program for several families does.
 void write_as_one(std::vector<Results> all, const std::filesystem::path& folder) {
   for (std::size_t i = 1; i < all.size(); ++i) {
     std::move(all[i].rows.begin(), all[i].rows.end(), std::back_inserter(all[0].rows));
@@ -82,7 +82,7 @@ rusage usage_now() {
 
 double peak_mib() { return static_cast<double>(usage_now().ru_maxrss) / 1024; }
 
-// Of this process, one core: other programs on the machine do not count.
+// CPU time of this process, which other programs do not affect.
 double processor_seconds() {
   const rusage usage = usage_now();
   const auto seconds = [](const timeval& t) {
@@ -123,7 +123,7 @@ Figures judge_folder(const std::filesystem::path& folder, int gpus) {
   return m;
 }
 
-// Each in a process of its own, so that the memory of one does not count for the other.
+// Each size runs in a process of its own, so that its memory does not affect the others.
 bool in_child(const std::function<bool()>& work) {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// Was the whole machine measured? Ranks, hosts, GPUs and runs that are missing, too many or mixed up.
+// Tests whether the whole machine was measured: missing, additional or mixed ranks, hosts, GPUs and runs.
 #include "thresholds/rules/machine.hpp"
 #include "thresholds/rules/expectation.hpp"
 #include "thresholds/rules/transport.hpp"
@@ -32,7 +32,7 @@ const Finding* find(const std::vector<Finding>& findings, const std::string& key
   return found == findings.end() ? nullptr : &*found;
 }
 
-// The finding of that key; an empty one that no test accepts if there is none.
+// Returns the finding of that key; without one, a finding that no test accepts.
 Finding judged(const std::vector<Results>& results, const std::string& key, const JudgeOptions& options = {}) {
   const auto findings = judge_machine(results, options);
   const Finding* finding = find(findings, key);
@@ -167,7 +167,7 @@ TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
   EXPECT_EQ(finding->key, "machine/crashed");
   EXPECT_EQ(finding->status, Status::fail);
   EXPECT_TRUE(finding->counts());
-  EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
+  EXPECT_NE(finding->detail.find("crashed in p2p"), std::string::npos) << finding->detail;
 }
 
 TEST(Machine, NamesTheRankThatDiedIfTheLauncherOrTheOtherRanksNamedIt) {
@@ -217,7 +217,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_EQ(findings[0].key, "machine/memory/rank:2");
   EXPECT_EQ(findings[0].severity, Severity::warn);
   EXPECT_EQ(findings[0].worst->rank, 2);
-  EXPECT_NE(findings[0].detail.find("512 MiB more of its memory in use after hbm"), std::string::npos);
+  EXPECT_NE(findings[0].detail.find("512 MiB more of its memory are in use after hbm"), std::string::npos);
   EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
   EXPECT_TRUE(judge_leaked_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
   auto hbm_results = kept.results();
@@ -659,7 +659,7 @@ TEST(Transport, ThatNobodyRecordedIsNoted) {
   builder.context.nccl.transport = std::nullopt;
   const auto notes = judge({builder.results("allreduce.json")}, {}, {}).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0], "allreduce.json: whether NCCL used NVLink is not known");
+  EXPECT_EQ(notes[0], "allreduce.json: it is unknown whether NCCL used NVLink");
 }
 
 TEST(Roster, IsReadLineByLine) {
@@ -736,7 +736,7 @@ TEST(Network, OfSocketsBesideUpInfiniBandPortsFailsAndNamesTheSetting) {
             std::string::npos)
       << sockets->detail;
   EXPECT_EQ(sockets->worst->rank, 1);
-  EXPECT_NE(finding("NET/Socket/0", 8, 0, false)->detail.find("no setting"), std::string::npos);
+  EXPECT_NE(finding("NET/Socket/0", 8, 0, false)->detail.find("no known setting"), std::string::npos);
   EXPECT_FALSE(finding("NET/IB/0", 8, 0, true));
   EXPECT_FALSE(finding("NET/Socket/0", 8, 8, true)) << "all are down";
   EXPECT_FALSE(finding("NET/Socket/0", 0, 0, true));

@@ -1,4 +1,4 @@
-// Figures of pairs as a matrix: built by hand, and from what four real H200 gave.
+// Tests matrices of pairs: constructed ones, and those of four real H200.
 #include "thresholds/results/matrix.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::string pair_key(std::size_t src, std::size_t dst, const std::string& bytes 
   return "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
 }
 
-/// One figure of a pair on each host; it stands at the destination.
+/// One figure of a pair on each host, at the destination.
 void add_pair(ResultsBuilder& builder, int src, int dst, double value) {
   Values values(builder.context.ranks.size());
   for (const auto& rank : builder.context.ranks) {

@@ -1,4 +1,4 @@
-// Which nodes may stay after a verdict.
+// Tests the decision about each node after a verdict.
 #include "thresholds/judge/nodes.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who stands out among the ranks of one run, and who does not.
+// Tests which ranks of one run are outliers.
 #include "thresholds/units/peers.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Verdict judged(const ResultsBuilder& builder) { return judge({builder.results()}
 
 Values values(std::size_t ranks, double typical, std::initializer_list<std::pair<std::size_t, double>> others = {}) {
   Values list;
-  // Healthy ranks differ a little, so that the MAD is not 0 by accident.
+  // Healthy ranks differ slightly, so that the MAD is not 0.
   for (std::size_t i = 0; i < ranks; ++i) list.emplace_back(typical * (1 + 0.0002 * static_cast<double>(i % 5)));
   for (const auto& [rank, value] : others) list[rank] = value;
   return list;
@@ -123,7 +123,7 @@ TEST(Peers, AllowRawGemmWhatHealthyChipsShow) {
   EXPECT_EQ(outliers(judged(per_ghz)).at(0).metric, "tflops_per_ghz_vs_peers") << "5 % at the same clock";
 }
 
-// Chips 0.17 % apart per GHz; `ahead`: the best of them, which shows how heavy tails are.
+// Chips 0.17 % apart per GHz. `ahead` is the advantage of the best one, which shows how heavy the tails are.
 TEST(Peers, AllowTheWorstOfManyMoreThanTheWorstOfFew) {
   const auto stands_out = [](int n, double ahead, double behind) {
     ResultsBuilder builder(n, n / 8);
@@ -168,8 +168,8 @@ TEST(Peers, SayThatOneRankHasNone) {
   ResultsBuilder builder(1);
   builder.add(hbm, "hbm_gb_per_s", 4000);
   EXPECT_EQ(said(judged(builder)),
-            "1 rank only: it has no peers in this run; wrong bits that it always repeats are left to the checks of its "
-            "data");
+            "only 1 rank, so there are no peers; constant wrong bits are found only by "
+            "the data checks");
 }
 
 TEST(Peers, OfTwoRanksTakeTheFasterForGood) {
@@ -266,7 +266,7 @@ TEST(Peers, SeeTheSlowHostOfTwoThatIsNoGroupApart) {
   EXPECT_EQ(found[0].worst->host, "node1");
 }
 
-/// Ranks `slow` of 8 have 0.97 of what the others have, in each row of GEMM.
+/// Ranks `slow` of 8 have 0.97 of the rate of the others in each row of GEMM.
 Verdict with_slow(const std::vector<std::size_t>& slow) {
   ResultsBuilder builder(8);
   for (const char* n : {"4096", "8192", "16384"}) {
@@ -379,7 +379,7 @@ TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadOnly) {
   EXPECT_EQ(found[0].worst->rank, 5);
 }
 
-/// 32 GPUs on 4 hosts, of which those with the second VBIOS take 1.7 % more clocks.
+/// 32 GPUs on 4 hosts; those with the second VBIOS take 1.7 % more clocks.
 ResultsBuilder two_versions(const std::vector<int>& hosts, std::optional<std::size_t> slow = {}) {
   ResultsBuilder builder(32, 4);
   std::vector<std::optional<std::string>> vbios(32, "96.00.A5");
@@ -421,11 +421,11 @@ TEST(Peers, HintAtAFactThatOnlyOneHostHas) {
   ASSERT_EQ(verdict.culprits.size(), 1u) << "one host is no population";
   EXPECT_EQ(verdict.culprits[0].places.at(0).host, "node1");
   EXPECT_FALSE(verdict.culprits[0].fails) << "the fact may be why";
-  EXPECT_NE(verdict.culprits[0].detail.find("; vbios 96.00.B9, of most others 96.00.A5"), std::string::npos)
+  EXPECT_NE(verdict.culprits[0].detail.find("; vbios 96.00.B9, unlike most others with 96.00.A5"), std::string::npos)
       << verdict.culprits[0].detail;
 }
 
-/// 32 GPUs on 4 hosts, of which these have memory of another make. No fact tells them apart.
+/// 32 GPUs on 4 hosts; these have memory of another make, which no fact shows.
 ResultsBuilder two_makes(const std::vector<std::size_t>& slower, double rate = 0.98,
                          std::optional<std::size_t> slow = {}) {
   ResultsBuilder builder(32, 4);
@@ -498,13 +498,13 @@ TEST(Peers, LeaveTheVerdictOpenForASingleValueThatNothingConfirms) {
     for (int i = 0; i < 6; ++i)
       builder.add(copy_of(i), "hbm_gb_per_s", 4000, values(n, 4000, {{i == 2 ? 7 : 0, i == 2 ? 3600 : 4000}}));
     EXPECT_TRUE(outliers(judged(builder)).empty()) << "one of six rows is off by 10 %: an accident";
-    // Alone in its class it may be an accident or a fault.
+    // A single value in its class may be an accident or a fault.
     builder.add(read, "hbm_gb_per_s", 3600, values(n, 4000, {{5, 3600}}));
     const auto found = outliers(judged(builder));
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].worst->rank, 5);
     EXPECT_EQ(found[0].status, Status::inconclusive) << ranks;
-    // Measured again and again, it is no accident.
+    // A value that repeats is no accident.
     for (int i = 0; i < 2; ++i) builder.add(read, "hbm_gb_per_s", 3600, values(n, 4000, {{5, 3600}}));
     EXPECT_EQ(outliers(judged(builder)).at(0).status, Status::fail);
   }
@@ -583,7 +583,7 @@ TEST(Peers, KnowTheSpreadOfChipsWhereFewOfThemHideIt) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Limits that some of many ranks miss
 
-/// Floors of 3800 for six HBM copies of 64 GPUs, of which rank 9 misses the first `missed`.
+/// Floors of 3800 for six HBM copies of 64 GPUs; rank 9 misses the first `missed`.
 Verdict with_floors(int missed, double low = 3780) {
   ResultsBuilder builder(64);
   std::string rules;
@@ -601,7 +601,7 @@ TEST(MissedLimits, FailAGpuThatMissesThemInMostRowsOfAClass) {
   EXPECT_EQ(verdict.culprits[0].places.at(0).rank, 9);
 }
 
-/// What is said of the findings whose limits are missed.
+/// Returns the details of the findings whose limits are missed.
 std::vector<std::string> details(const Verdict& verdict) {
   std::vector<std::string> all;
   for (const Finding& f : verdict.findings) {
@@ -617,13 +617,13 @@ TEST(MissedLimits, SayWhyTheyNameNoGpuAndOnlyThen) {
     return std::all_of(all.begin(), all.end(),
                        [&](const auto& d) { return (d.find(word) != std::string::npos) == has; });
   };
-  EXPECT_TRUE(every(with_floors(1), "noted as a warning", true));
-  EXPECT_TRUE(every(with_floors(4), "noted as a warning", false)) << "it has a name";
-  EXPECT_TRUE(every(with_floors(4), "with the whole fleet", false));
+  EXPECT_TRUE(every(with_floors(1), "a warning: no other value", true));
+  EXPECT_TRUE(every(with_floors(4), "a warning: no other value", false)) << "it has a name";
+  EXPECT_TRUE(every(with_floors(4), "the whole fleet misses it", false));
 }
 
-/// The finding of one HBM copy with a floor of 3800 that was measured three times, where `low` of so many GPUs are
-/// at `rate` and the others just above it.
+/// Returns the finding of one HBM copy with a floor of 3800 and three repetitions, where `low` GPUs have `rate` and the
+/// others slightly more.
 Finding with_low(int gpus, int low, double rate) {
   ResultsBuilder builder(gpus);
   Values rates(static_cast<std::size_t>(gpus), 3801);
@@ -753,8 +753,8 @@ TEST(MissedLimits, AreNotedWhereNoOtherRowConfirmsOne) {
   EXPECT_EQ(with_floors(1, 3000).state, State::inconclusive) << "a quarter";
 }
 
-/// 64 GPUs whose GEMM is `factor` of the usual, chips 2 % apart, and one whose clock is `clock` of the others'; what
-/// the driver says of it.
+/// 64 GPUs with `factor` of the usual GEMM rate and chips 2 % apart. One has `clock` of the others' clock, and a reason
+/// from the driver.
 Verdict of_chips(double factor, double clock, const Throttle& reasons = {}) {
   ResultsBuilder builder(64);
   std::string rules;
@@ -824,7 +824,7 @@ TEST(MissedLimits, OfARowThatIsSlowPerClockAreNotTheClocks) {
   EXPECT_EQ(of_row(1500, 430, 1).state, State::pass) << "once may be an accident";
 }
 
-/// A step of 8 GPUs in which seven compute for 440 ms and rank 3 with `clock` of their clock.
+/// A step of 8 GPUs: seven compute for 440 ms, and rank 3 has `clock` of their clock.
 Verdict of_steps(double clock, double others, double per_ghz, const Throttle& reasons) {
   ResultsBuilder builder(8);
   const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
@@ -857,7 +857,7 @@ TEST(MissedLimits, OfAStepThatWaitsForAChipAtItsPowerLimitAreThatOfTheChip) {
   const Verdict waits = of_steps(0.88, 1, 1, power);
   EXPECT_FALSE(counts(waits));
   EXPECT_TRUE(std::any_of(waits.findings.begin(), waits.findings.end(), [](const Finding& f) {
-    return f.metric == "tokens_per_s" && f.detail.find("all wait for rank 3") != std::string::npos;
+    return f.metric == "tokens_per_s" && f.detail.find("all ranks wait for rank 3") != std::string::npos;
   })) << "and it is said";
   EXPECT_TRUE(counts(of_steps(0.88, 1, 1, {}))) << "nothing explains the clock";
   EXPECT_TRUE(counts(of_steps(0.88, 1, 0.95, power))) << "it does less work per clock, too";
@@ -874,7 +874,7 @@ TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {
   EXPECT_TRUE(verdict.culprits[0].places.empty());
   const auto said = details(verdict);
   ASSERT_EQ(said.size(), 3u);
-  for (const auto& detail : said) EXPECT_NE(detail.find("with the whole fleet"), std::string::npos) << detail;
+  for (const auto& detail : said) EXPECT_NE(detail.find("the whole fleet misses it"), std::string::npos) << detail;
 }
 
 TEST(Peers, KeepToTheFamilyThatIsJudged) {

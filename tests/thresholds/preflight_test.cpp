@@ -1,5 +1,5 @@
-// Facts of pre-flight against the profiles as they are shipped: a healthy machine passes, and for each way in which one
-// can be wrong the finding, the culprit and the words.
+// Tests facts of pre-flight with the shipped profiles: a healthy machine passes, and each wrong fact gives its finding,
+// culprit and words.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 using testing_support::Folder;
 using testing_support::ResultsBuilder;
 
-/// The facts of a healthy machine with H200, which a test may change before they are judged.
+/// The facts of a healthy machine with H200, which a test may change before the judgement.
 class Machine {
  public:
   explicit Machine(int ranks = 8, int hosts = 1) : builder_(ranks, hosts), ranks_(static_cast<std::size_t>(ranks)) {
@@ -84,7 +84,7 @@ class Machine {
       if (builder_.context.ranks[rank].local_rank == 0) set(rank, part, name, value);
     }
   }
-  /// Of one rank, with an explanation.
+  /// Returns the facts of one rank, with an explanation.
   void set(std::size_t rank, const std::string& part, const std::string& name, std::optional<double> value,
            const std::string& text = "") {
     auto& values = numbers_[part][name];
@@ -115,9 +115,9 @@ class Machine {
     for (const auto* part : {"host", "gpu", "nvlink", "software", "binding", "clock", "network"}) {
       builder_.add_facts(std::string("preflight/of:") + part, numbers_[part], texts_[part]);
     }
-    // Only inside of a job of Slurm.
+    // Only inside a Slurm job.
     if (numbers_.contains("slurm")) builder_.add_facts("preflight/of:slurm", numbers_["slurm"], texts_["slurm"]);
-    // Only where it was asked for.
+    // Only if it was requested.
     for (const auto* part : {"dcgm", "dcgm_gpu"}) {
       if (!numbers_.contains(part)) continue;
       builder_.add_facts(std::string("preflight/of:") + part, numbers_[part], texts_[part]);
@@ -144,7 +144,7 @@ class Machine {
   std::map<std::string, TextByRank> texts_;
 };
 
-/// The only finding that is not good; an empty one, which no test accepts, if there is none or more.
+/// Returns the only bad finding; without exactly one, a finding that no test accepts.
 Finding only_complaint(const Verdict& verdict) {
   std::vector<Finding> bad;
   for (const auto& finding : verdict.findings) {
@@ -157,7 +157,7 @@ Finding only_complaint(const Verdict& verdict) {
   return bad.size() == 1 ? bad.front() : Finding{};
 }
 
-/// It fails the machine, names this one, and says this.
+/// Expects that the machine fails, with this place and this text.
 void expect_failure(Machine& machine, const std::string& metric, const std::string& who, const std::string& detail,
                     Status status = Status::fail) {
   const auto verdict = machine.judged();
@@ -185,7 +185,7 @@ TEST(Preflight, OfAHealthyMachinePasses) {
   EXPECT_EQ(Machine(16, 2).judged().state, State::fit) << "two hosts";
 }
 
-// What costs time or is about to, and what stops nobody: said, with who it is.
+// Expects a warning with this place: a fact that costs time, or may fail soon.
 TEST(Preflight, WarnsOfFactsThatCostTime) {
   struct Case {
     const char *part, *metric;
@@ -336,7 +336,7 @@ TEST(Preflight, FailsForAnotherProgramOnAGpu) {
   expect_failure(machine, "processes", rank3, "pid 4321 (python3) with 2.0 GB");
 }
 
-/// Without a site file a port that is down or slower may be one for storage, or a spare one.
+/// Without a site file, a port that is down or slower may be for storage, or a spare one.
 void expect_failure_on_a_known_network(Machine& machine, const std::string& metric, const std::string& who,
                                        const std::string& detail) {
   const auto on = [&](const std::string& members) {
@@ -606,10 +606,10 @@ TEST(PreflightRules, AreRefusedIfTheyCouldNeverMean) {
   has("benchmark: \"preflight/of:host\", metric: driver, every: rank, same: true", "write every: host");
   has("benchmark: \"preflight/of:host\", metric: driver, every: host, min: 5", "a text has no min");
   has("benchmark: \"preflight/of:host\", metric: driver, every: host", "without a limit");
-  has("benchmark: \"preflight/of:host\", metric: driver, every: host, same: false", "says nothing");
+  has("benchmark: \"preflight/of:host\", metric: driver, every: host, same: false", "has no effect");
   has("benchmark: \"preflight/of:host\", metric: cores, every: host, same: true, min: 1", "min with same");
   has("benchmark: \"gemm/x:1\", metric: tflops, every: rank, same: true", "only facts of pre-flight");
-  has("benchmark: \"gemm/x:1\", metric: tflops, every: host, min: 1", "only pre-flight has facts of hosts");
+  has("benchmark: \"gemm/x:1\", metric: tflops, every: host, min: 1", "every: host is for facts of pre-flight");
   EXPECT_EQ(error_of("benchmark: \"preflight/of:host\", metric: kernel, every: host, equals: 6.8"), "");
 }
 

@@ -1,4 +1,4 @@
-// Which profiles are accepted, and in what words and at which place the others are refused.
+// Tests which profiles are accepted, and the messages and places of refusals.
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/applicability.hpp"
@@ -29,7 +29,7 @@ class Thresholds : public ::testing::Test {
   }
   std::vector<Profile> load(const std::string& text) const { return load_profiles(write(text)); }
 
-  // The message of the refusal; empty if the text is accepted.
+  // Returns the message of the refusal; empty if the text is accepted.
   std::string refusal(const std::string& text) const {
     const fs::path file = write(text);
     try {
@@ -41,7 +41,7 @@ class Thresholds : public ::testing::Test {
   }
   std::string refusal_of_rule(const std::string& text) const { return refusal(head + "rules:\n  - {" + text + "}\n"); }
 
-  // That a text is refused at the place that '^' marks, with `part` in the message.
+  // True if a text is refused at the place that '^' marks, with `part` in the message.
   ::testing::AssertionResult refuses(std::string text, const std::string& part) const {
     const auto mark = text.find('^');
     if (mark == std::string::npos) return ::testing::AssertionFailure() << "the test marks no place";
@@ -262,8 +262,8 @@ TEST_F(Thresholds, RefusesAMetricThatTheFamilyDoesNotHave) {
 TEST_F(Thresholds, RefusesLimitsThatNoValueCanMeet) {
   EXPECT_TRUE(refuses_rule(rule + ", min: ^2, max: 1", "min 2 is above max 1"));
   EXPECT_TRUE(refuses_rule(rule + ", min: 2, equals: ^2", "equals with min or max"));
-  EXPECT_TRUE(refuses_rule(rule + ", min: 2, ranks: ^[8, 2]", "no run can meet"));
-  EXPECT_TRUE(refuses_rule(rule + ", min: 2, hosts: ^0", "no run can meet"));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 2, ranks: ^[8, 2]", "an impossible interval"));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 2, hosts: ^0", "an impossible interval"));
 }
 
 TEST_F(Thresholds, RefusesMergeKeysAnchorsAndAliases) {

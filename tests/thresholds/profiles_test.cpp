@@ -1,5 +1,4 @@
-// The profiles that we ship: they load, and they judge every family that the benchmarks measure, on every usual
-// machine.
+// Tests the shipped profiles: they load, and they judge every family of the benchmarks on every usual machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +37,7 @@ int largest_host(const ResultsBuilder& builder) {
   return largest;
 }
 
-/// A value at the rank with this local index of each host.
+/// Sets a value at the rank with this local index of each host.
 Values of_local(const ResultsBuilder& builder, int local, double value) {
   Values values(builder.context.ranks.size());
   for (const RankFacts& rank : builder.context.ranks) {
@@ -47,7 +46,7 @@ Values of_local(const ResultsBuilder& builder, int local, double value) {
   return values;
 }
 
-/// Facts of pre-flight that meet the rules of a profile which apply to this machine; no shared folder was named.
+/// Adds facts of pre-flight that meet the rules of a profile on this machine, without a shared folder.
 void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
   std::map<std::string, ByRank> numbers;
   std::map<std::string, TextByRank> texts;
@@ -77,8 +76,8 @@ void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
   builder.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
 }
 
-/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once, at both
-/// ends.
+/// Adds a value for each pair at its destination; `front` is the key up to the pair. Both directions: each pair once,
+/// at both ends.
 void add_pairs(ResultsBuilder& builder, const std::string& front, const std::string& bytes, const std::string& metric,
                double value) {
   const int largest = largest_host(builder);
@@ -100,7 +99,7 @@ void add_pairs(ResultsBuilder& builder, const std::string& front, const std::str
   }
 }
 
-/// Two rounds of pairs: each host with the next one, and with the one before.
+/// Adds two rounds of pairs: each host with the next one, and with the previous one.
 void add_rounds(ResultsBuilder& builder, double rate) {
   std::map<std::string, int> hosts;
   std::map<std::pair<int, int>, int> at;  // host, rail
@@ -173,7 +172,7 @@ void add_collectives(ResultsBuilder& builder, const std::set<std::uint64_t>& siz
   }
 }
 
-// What bench_gemm adds in the full tier, as far as a rule names it.
+// Adds the rows of bench_gemm in the full tier that have a rule.
 void add_full_gemm(ResultsBuilder& builder) {
   for (const int n : {4096, 16384}) {
     builder.add(gemm_key("f16", n), "tflops", 690);
@@ -189,7 +188,7 @@ void add_full_gemm(ResultsBuilder& builder) {
   }
 }
 
-// What bench_hbm, bench_memtest and bench_p2p add in the full tier, as far as a rule names it.
+// Adds the rows of bench_hbm, bench_memtest and bench_p2p in the full tier that have a rule.
 void add_full_memory(ResultsBuilder& builder, double hbm, double capacity_gb) {
   const std::string large = "17179869184", gib = "1073741824";
   builder.add("hbm/op:scale/engine:sm/bytes:4294967296", "hbm_gb_per_s", hbm);
@@ -215,7 +214,7 @@ struct Step {
   double tokens_per_s, compute_ms;
 };
 
-// What bench_train_step adds on H200 in the full tier.
+// Adds the rows of bench_train_step on H200 in the full tier.
 std::vector<Step> steps_of_h200(int ranks) {
   std::vector<Step> steps{{"gpt2_124m/batch:32/seq:1024", 540900, 60.6},
                           {"gpt2_124m/batch:64/seq:1024", 567900, 115.4},
@@ -228,7 +227,7 @@ std::vector<Step> steps_of_h200(int ranks) {
   return steps;
 }
 
-// What a GPU machine measures; good on H200 and H100 alike where `hbm` is.
+// Adds the rows of a GPU machine, good on H200 and H100, depending on `hbm`.
 ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm,
                            const std::string& tier = "quick", int hosts = 1) {
   ResultsBuilder builder(ranks, hosts, device);
@@ -369,7 +368,7 @@ TEST(ShippedProfiles, Load) {
   }
 }
 
-/// What others have published of a GPU that this suite has not run on; 0 = nobody has.
+/// Published figures of a GPU on which this suite has not run; 0 = not published.
 struct Published {
   std::string device, profile;
   double bf16, fp8, copy_hbm, capacity_gb;
@@ -466,7 +465,7 @@ std::vector<Published> published() {
            {}}};
 }
 
-/// A machine that reaches this; what nobody has published it measures as well, at some value.
+/// A machine with these figures. Rows without a published figure have some value.
 ResultsBuilder machine_of(const Published& p, int ranks) {
   ResultsBuilder builder(ranks, 1, p.device);
   builder.context.nccl.nvls = p.profile.starts_with("a100") ? "off" : "on";
@@ -507,7 +506,7 @@ ResultsBuilder machine_of(const Published& p, int ranks) {
   return builder;
 }
 
-/// As at a site that needs no judgement of what nobody has published.
+/// As at a site that needs no judgement of rows without published figures.
 std::vector<Profile> excused() {
   auto profiles = shipped();
   for (Profile& profile : profiles) profile.excused = profile.unjudged;
@@ -523,7 +522,7 @@ TEST(ShippedProfiles, AcceptWhatIsPublishedOfOtherGpus) {
     for (const Finding& finding : verdict.findings) {
       EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
     }
-    // Copies are compared among ranks; of what all ranks do together nothing is known then.
+    // Copies are compared among ranks; joint operations of all ranks then have no reference.
     std::set<std::string> without;
     for (const Finding& finding : judge(measured, shipped(), {}).findings) {
       if (finding.status == Status::no_reference) without.insert(finding.key);
@@ -556,7 +555,7 @@ TEST(ShippedProfiles, CallMoreThanTheDataSheetOfOtherGpusInvalid) {
   }
 }
 
-// Four A100: nobody has published what their AllReduce reaches.
+// Four A100: their AllReduce rate is not published.
 TEST(ShippedProfiles, HaveNoReferenceForAnAllReduceThatNobodyPublished) {
   const Verdict verdict = judge({machine_of(published().front(), 4).results()}, shipped(), {});
   EXPECT_EQ(verdict.exit_code, 3) << verdict_line(verdict);
@@ -662,7 +661,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
   for (const auto& [ranks, hosts] : {std::pair{1, 1}, {2, 1}, {2, 2}, {3, 2}, {4, 1}, {4, 2}, {64, 8}}) {
     auto profiles = shipped();
     for (Profile& profile : profiles) {
-      if (hosts == 2) profile.excused.push_back("pairs");  // nobody can tell one end from the other
+      if (hosts == 2) profile.excused.push_back("pairs");  // the two ends cannot be distinguished
     }
     const Verdict verdict = judge({host_machine(ranks, hosts).results()}, profiles, {});
     EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict);
@@ -726,7 +725,7 @@ TEST(ShippedProfiles, JudgeTheStepOfGpt2OnH200) {
   };
   for (const auto& [key, tokens_per_s, ms] : steps_of_h200(2)) {
     const std::string_view step = key;
-    if (step.starts_with("encoder")) continue;  // its host has too large a part in it
+    if (step.starts_with("encoder")) continue;  // its host is too large a part of it
     EXPECT_TRUE(fails(key, "tokens_per_s")) << key;
     EXPECT_EQ(fails(key, "compute_ms"), step.find("batch:64") == step.npos) << key;
   }
@@ -783,9 +782,9 @@ TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) 
   ASSERT_EQ(busy.culprits.size(), 1u);
   EXPECT_EQ(busy.culprits[0].causes, std::vector{Cause::busy_core});
   EXPECT_EQ(busy.culprits[0].places[0].rank, 1);
-  EXPECT_NE(busy.culprits[0].detail.find("50.0 % of the time, other threads had it"), std::string::npos)
+  EXPECT_NE(busy.culprits[0].detail.find("50.0 % of the time, other threads used it"), std::string::npos)
       << busy.culprits[0].detail;
-  const Verdict alike = verdict_of({262, 265, 240, 251});  // a hypervisor takes half of all
+  const Verdict alike = verdict_of({262, 265, 240, 251});  // a hypervisor takes half of all time
   EXPECT_TRUE(alike.culprits.empty());
   for (const Finding& f : alike.findings) EXPECT_TRUE(family_of(f.key) != "jitter" || f.good() || !f.counts()) << f.key;
 }

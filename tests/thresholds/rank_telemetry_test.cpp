@@ -1,4 +1,4 @@
-// What a failing finding says about the GPU that it names.
+// Tests what a failing finding says about its GPU.
 #include "thresholds/findings/rank_telemetry.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing_support::Values;
 const std::string key = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 const std::string floor_of_700 = "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 700, source: s}\n";
 
-/// Four ranks of which rank 2 reaches 623.
+/// Four ranks; rank 2 reaches 623.
 ResultsBuilder slow() {
   ResultsBuilder builder;
   builder.add(key, "tflops", 623, {710, 711, 623, 712});
@@ -72,7 +72,7 @@ TEST(Cause, OfAGpuThatNothingHeldDownLiesElsewhere) {
 TEST(Cause, OfALowClockIsNotDeniedWhereTheDriverNamesNone) {
   auto builder = slow();
   builder.by_rank("throttled", {0, 0, 0, 0}).by_rank("sm_mhz", {1980, 1980, 1545, 1980});
-  EXPECT_EQ(cause_of(builder), "1,545 of 1,980 MHz for which the driver names no reason");
+  EXPECT_EQ(cause_of(builder), "1,545 of 1,980 MHz without a reason from the driver");
 }
 
 TEST(Cause, OfAnUnknownGpuIsNotInvented) {
@@ -86,7 +86,7 @@ TEST(Cause, OfAnUnknownGpuIsNotInvented) {
 TEST(Cause, NamesTheErrorsThatTheGpuCounted) {
   auto builder = slow();
   builder.errors(1, {{"xid_13", 1}}).errors(2, {{"xid_79", 1}, {"ecc_uncorrected", 2}});
-  EXPECT_EQ(cause_of(builder), "errors meanwhile: ECC uncorrected +2; XID 79");
+  EXPECT_EQ(cause_of(builder), "errors during the run: ECC uncorrected +2; XID 79");
 }
 
 TEST(Cause, NamesWhoElseUsedTheGpu) {

@@ -1,4 +1,4 @@
-// The table of remedies, and what a verdict does with it.
+// Tests the table of remedies and its use in verdicts.
 #include "thresholds/catalogue/remedies.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Remedies, HaveARowForEachFactThatCanFailARun) {
   for (const Profile& profile : shipped_profiles()) {
     for (const Rule& rule : profile.rules) {
       if (family_of(rule.benchmark) != "preflight" || rule.severity != Severity::fail) continue;
-      if (rule.metric == "dcgm_failed") continue;  // its next step is the same test, with the level that was asked for
+      if (rule.metric == "dcgm_failed") continue;  // its next step is the same test, with the requested level
       EXPECT_TRUE(remedy_of(rule.metric, "GPU-1", "1").has_value()) << profile.name << ": " << rule.metric;
     }
   }

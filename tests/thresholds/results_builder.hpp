@@ -15,7 +15,7 @@ namespace shakedown::testing_support {
 
 using Values = std::vector<std::optional<double>>;
 
-/// A folder of its own that goes away with the test.
+/// A folder that is removed at the end of the test.
 class Folder {
  public:
   Folder();
@@ -32,10 +32,10 @@ class Folder {
 
 const std::vector<Profile>& shipped_profiles();
 
-/// A stored run of two H200s in which the last rank that has this fact of pre-flight has another value of it.
+/// Returns a stored run of two H200s in which the last rank with this fact of pre-flight has another value.
 std::vector<Results> stored_run_with(const std::string& key, const std::string& fact, double value);
 
-/// Four H200 on one host, healthy, until told otherwise.
+/// Four healthy H200 on one host, unless changed.
 class ResultsBuilder {
  public:
   explicit ResultsBuilder(int ranks = 4, int hosts = 1, const std::string& device = "NVIDIA H200");
@@ -47,28 +47,28 @@ class ResultsBuilder {
 
   static ResultsBuilder host(int ranks = 2, int hosts = 1);
 
-  /// One repetition: the value of the run, and the values by rank (default: the same on every rank). Its times are
-  /// those that the figure tells: of a large message its bandwidth.
+  /// Adds one repetition: the value of the run, and the values by rank (default: the same on every rank). Its times
+  /// follow from the figure; for a large message from its bandwidth.
   ResultsBuilder& add(const std::string& key, const std::string& metric, double value, Values by_rank = {},
                       const std::map<std::string, double>& more = {});
 
-  /// Measures the row added last `times` times in all, with the same values.
+  /// Repeats the row added last until it has `times` repetitions with the same values.
   ResultsBuilder& repeated(int times = 3);
 
-  /// The time of each rank, for the repetition added last, and the rates that follow.
+  /// Sets the time of each rank for the repetition added last, and the rates that follow.
   ResultsBuilder& seconds(const Values& values);
 
-  /// More values by rank for the repetition added last.
+  /// Sets more values by rank for the repetition added last.
   ResultsBuilder& by_rank(const std::string& name, Values values);
 
-  /// What the ranks of the repetition added last have.
+  /// Sets texts of the ranks for the repetition added last.
   RankData& last();
 
-  /// What held the clock of one rank of the repetition added last, and what it counted; of others nothing.
+  /// Sets throttle reasons and errors of one rank for the repetition added last; other ranks have none.
   ResultsBuilder& throttle(std::size_t rank, const Throttle& reasons);
   ResultsBuilder& errors(std::size_t rank, const ErrorCounts& errors, int rows_of_reading = 1);
 
-  /// One reading of facts, as pre-flight does it.
+  /// Adds one reading of facts, as pre-flight does.
   ResultsBuilder& add_facts(const std::string& key, const ByRank& numbers, const TextByRank& texts);
 
   ResultsBuilder& add_error(const std::string& key, const std::string& message,
@@ -77,7 +77,7 @@ class ResultsBuilder {
 
   std::string text() const;
 
-  /// As the reader sees it.
+  /// Returns the results as the reader returns them.
   Results results(const std::string& name = "results.json") const;
 
   Context context;
@@ -90,7 +90,7 @@ class ResultsBuilder {
   std::map<std::string, std::vector<RankData>> data_;
 };
 
-/// A profile for H200 with the given rules, loaded as a user's would be.
+/// Returns a profile for H200 with the given rules, loaded like a user's.
 std::vector<Profile> profile(const std::string& rules, const std::string& more = "");
 
 }  // namespace shakedown::testing_support

@@ -1,4 +1,4 @@
-// Which result files are read, which are refused and in what words, and that what is written can be read again.
+// Tests which result files are accepted, the messages of refusals, and that written files can be read again.
 #include "thresholds/results/results.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The message of the InputError that reading `text` gives; empty if it is accepted.
+// Returns the message of the InputError from reading `text`; empty if it is accepted.
 std::string refusal(const std::string& text) {
   const Folder folder;
   try {
@@ -116,7 +116,7 @@ TEST(Writer, LeavesOutRanksWhereMostAreUnknownAndTheReaderFillsThemIn) {
   EXPECT_EQ(row.text_by_rank, builder.last().text_by_rank);
   for (const char* word : {"4", "03", "-1", "", "x", "3 "}) {
     EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"" + std::string(word) + "\":396.5}")),
-                         "benchmarks[0].by_rank.tflops: \"" + std::string(word) + "\" is no rank of 4"));
+                         "benchmarks[0].by_rank.tflops: \"" + std::string(word) + "\" is not a rank of 4"));
   }
   EXPECT_TRUE(
       mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":\"x\"}")), "by_rank.tflops: expected numbers or null"));

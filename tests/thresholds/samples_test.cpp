@@ -1,4 +1,4 @@
-// Real result files, as they were measured, against the profiles as they are shipped.
+// Tests real result files with the shipped profiles.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
-/// The profiles as shipped, less the rules for benchmarks that came after this sample was measured.
+/// Returns the shipped profiles without rules for benchmarks that are newer than this sample.
 std::vector<Profile> profiles_for(const std::string& sample) {
   std::set<std::string> measured;
   for (const auto& results : read_results(std::vector{source / "tests/data" / sample})) {
@@ -40,8 +40,8 @@ TEST(RealResults, OfFourH200Pass) {
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
-// One product was sampled without rests, and power left one of the two a lower clock: known of healthy chips, so the
-// spread is shown and fails nothing.
+// One product was sampled without rests, so one of the two GPUs had a lower clock at the power limit. Healthy chips
+// show that, so the spread does not fail.
 TEST(RealResults, OfTwoH200BehindAMaskPassWithAProductThatWasSampledWithoutRests) {
   const auto verdict = judged("h200-sxm-2ranks", profiles_for("h200-sxm-2ranks"));
   EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 40/40 (profile h200-sxm, 2 ranks)");
@@ -73,14 +73,14 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
         << launch;
   }
   for (const char* launch : {"1", "2", "3", "4", "5", "6"}) {
-    // In the second the clock stood two steps above what the driver calls the highest, for one row.
+    // In the second one, the clock was two steps above the driver's maximum in one row.
     EXPECT_EQ(verdict_of(std::string("h100-sxm/1ranks/") + launch),
               "VERDICT: PASS 76/76 (profile h100-sxm, 1 rank, 12 of 14 families judged)")
         << launch;
   }
 }
 
-/// A stored launch, in which rank 2 was held down and counted this in all rows that were watched.
+/// A stored launch in which rank 2 was throttled and has this counter in all watched rows.
 Verdict with(const Throttle& throttle, const ErrorCounts& errors) {
   auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"});
   for (auto& file : files) {

@@ -1,4 +1,4 @@
-// What more nodes or ranks leave to each GPU.
+// Tests the efficiency of GPUs with more nodes or ranks.
 #include "thresholds/history/scaling.hpp"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,8 @@ TEST(ScalingOverNodes, SaysThatTheSlowestRanksOwnWorkTookTheTime) {
       << points.back().limited_by;
 }
 
-// 8 GPUs in each of 4 nodes: the NICs allow 400 x 31/32 x 4/3 = 516.7 GB/s, one node does 470; of 2 nodes 750.
+// 8 GPUs in each of 4 nodes: the rate of the NICs is 400 x 31/32 x 4/3 = 516.7 GB/s, that of one node 470, and that of
+// 2 nodes 750.
 TEST(ScalingOverNodes, HoldsAllReduceAgainstTheLesserOfNicsAndOneNode) {
   const auto judged = [](double busbw, double limit) {
     return judge_scaling({asked({1, 470, 460, 450}), {.files = {measured({4, busbw, 461, 450})}}}, limit);
@@ -116,7 +117,7 @@ TEST(ScalingOverNodes, HoldsAllReduceAgainstTheLesserOfNicsAndOneNode) {
   ASSERT_NE(four, nullptr);
   EXPECT_EQ(four->status, Status::pass);
   EXPECT_NEAR(*four->value, 440.0 / 470, 1e-3);
-  EXPECT_EQ(good.points.at(1).limited_by, "what one node does, 470 GB/s");
+  EXPECT_EQ(good.points.at(1).limited_by, "the rate of one node, 470 GB/s");
   const auto slow = judged(100, 200);  // 258.3 by the NICs
   EXPECT_EQ(of(slow.findings, sum, "4 nodes")->status, Status::fail);
   EXPECT_EQ(slow.points.at(1).limited_by, "NICs: they allow 258.33 GB/s");

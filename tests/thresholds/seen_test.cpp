@@ -1,4 +1,4 @@
-// `seen` of the profiles against the stored runs, and names of measurements for people.
+// Tests `seen` of the profiles against the stored runs, and readable names of measurements.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 const fs::path source = SHAKEDOWN_SOURCE_DIR;
 
-/// The values of a figure in stored runs, and the GPUs that took part.
+/// The values of a figure in stored runs, and the GPUs in them.
 struct Stored {
   std::vector<double> values;
   std::set<std::string> gpus;

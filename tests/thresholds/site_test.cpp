@@ -1,4 +1,4 @@
-// Site files: which are refused, and what a site changes in the judgement of a cluster.
+// Tests site files: refusals, and their effect on the judgement of a cluster.
 #include "thresholds/rules/site.hpp"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST(Site, IsRefusedWithPlaceAndReason) {
                          {"fabric: {nics: 0, nic_gbit: 400, source: s}\n", "nics must be at least 1"},
                          {"fabric: {nics: 8, nic_gbit: 50000, source: s}\n", "in Gb/s, such as 400"},
                          {"fabric: {nics: 8, nic_gbit: .nan, source: s}\n", "site.yaml:3:"},
-                         {"roster: [a, a]\n", "host \"a\" is there twice"},
+                         {"roster: [a, a]\n", "host \"a\" is listed twice"},
                          {"roster: []\n", "no host"},
                          {"roster: [a, b]\ntopology: {a: l1}\n", "host \"b\" of the roster has no leaf"},
                          {"roster: [a]\ntopology: {a: l1, c: l1}\n", "host \"c\" is not in the roster"},
@@ -116,7 +116,7 @@ TEST(Site, IsRefusedWithPlaceAndReason) {
                          {"roster: [a]\nracks: {a: r1, c: r1}\n", "host \"c\" is not in the roster"},
                          {"storage: {source: s}\n", "storage without a floor"},
                          {"storage: {read_gb_per_s: -1, source: s}\n", "must be above 0"},
-                         {"unjudged: [gemm, gemm]\n", "is there twice"}}) {
+                         {"unjudged: [gemm, gemm]\n", "is listed twice"}}) {
     const auto said = refusal(text);
     EXPECT_NE(said.find(why), std::string::npos) << text << said;
   }
@@ -155,7 +155,7 @@ TEST(Site, ARuleReplacesAShippedOneAndTheFindingNamesIt) {
     return verdict.findings;
   };
   const std::string subject = "benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank";
-  // A severity of its own does not keep the shipped rule in force.
+  // Another severity does not keep the shipped rule in force.
   for (const auto* severity : {"", ", severity: warn"}) {
     const auto findings = judged(subject + ", min: 3400, source: the first delivery" + severity);
     ASSERT_EQ(findings.size(), 1U);
@@ -179,7 +179,7 @@ TEST(Site, OfAnUnknownProfileIsRefused) {
   EXPECT_THROW(profiles_of(&own, load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds")), InputError);
 }
 
-// Published healthy clusters stand within the limits and above the floors.
+// Published healthy clusters are within the limits and above the floors.
 TEST(FabricRates, HoldForPublishedHealthyClusters) {
   struct Published {
     double hosts, ranks, host_gb_per_s, one_host, busbw;
@@ -253,19 +253,19 @@ TEST(Cluster, WithoutAReferenceBetweenHostsHasNone) {
 }
 
 TEST(Cluster, MissesFloorsThatFollowFromTheNetworkAndFromOneHost) {
-  // Of two hosts one does 400 GB/s, and 0.72 of it is the least.
+  // With two hosts one reaches 400 GB/s, and the floor is 0.72 of it.
   for (const auto& results : {cluster(250), cluster(380, 60), cluster(380, 80, 40), cluster(380, 80, 47, 2, 280)}) {
     const auto verdict = judged(results, ndr);
     EXPECT_EQ(verdict.state, State::fail) << text_of(verdict);
   }
-  // With half the network, half of it is healthy.
+  // With half the network rate, half of the value is healthy.
   const auto half = "fabric: {nics: 4, nic_gbit: 400, source: s}\n";
   const auto healthy = cluster(300, 40, 23.5, 2, 300);
   EXPECT_EQ(judged(healthy, half).state, State::pass) << text_of(judged(healthy, half));
 }
 
 TEST(Cluster, FasterThanItsNetworkIsInvalid) {
-  // Over all rails of two hosts no more than 8 x 50 x 2 x 15/16 = 750.
+  // The limit over all rails of two hosts is 8 x 50 x 2 x 15/16 = 750.
   EXPECT_NE(text_of(judged(cluster(380, 80, 47, 2, 760), ndr)).find("invalid"), std::string::npos);
   EXPECT_EQ(text_of(judged(cluster(380, 80, 47, 2, 740), ndr)).find("invalid"), std::string::npos);
   EXPECT_EQ(judged(cluster(380, 80, 60), ndr).state, State::fail);

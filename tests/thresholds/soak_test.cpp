@@ -16,7 +16,7 @@ using testing_support::Folder;
 const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192", copy = "hbm/op:copy/engine:sm/bytes:4294967296",
                   sum = "allreduce/dtype:f32/bytes:8589934592";
 
-/// Rounds of four GPUs, three minutes each, with the noise of launches: 0.4 % of all, 0.3 % of each.
+/// Rounds of four GPUs, three minutes each, with the noise of launches: 0.4 % common to all, 0.3 % for each.
 class MadeUp {
  public:
   explicit MadeUp(double hours, unsigned seed = 1) : random_(seed) {
@@ -49,7 +49,7 @@ class MadeUp {
     }
   }
 
-  /// Slower by so much from `begin` to `end` hours, growing over `over` hours.
+  /// A loss from hour `begin` to `end`, growing over `over` hours.
   void slow(std::size_t rank, double part, double begin, double over, double end = 1e9) {
     for (auto& round : soak.rounds) {
       const double hour = round.begin_s / 3600;
@@ -169,7 +169,7 @@ TEST(Soak, IsNotReadWhereItsRoundsCannotBe) {
             std::string::npos);
   EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].unwatched_s = -86400; }).find("has a negative time"),
             std::string::npos);
-  EXPECT_NE(refusal([](auto& plan, auto&) { plan.duration_s = -5; }).find("is no duration of a soak"),
+  EXPECT_NE(refusal([](auto& plan, auto&) { plan.duration_s = -5; }).find("is not a duration of a soak"),
             std::string::npos);
 }
 
@@ -233,7 +233,7 @@ TEST(Soak, OtherBitsOfAnotherAlgorithmOrOfAllGpusAccuseNobody) {
 }
 
 TEST(Soak, OtherBitsOfAStepWhoseProductsWereTunedAnewAccuseNobody) {
-  // Three launches of one H100: each tuned, and each has other bits.
+  // Three launches of one H100: each was tuned, and each has different bits.
   const auto watched = [](bool wrong) {
     Soak soak;
     soak.plan = {"w", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"lora_step"}, "quick"};

@@ -1,4 +1,4 @@
-// A healthy stored launch of four H200, falsified in one place at a time: none of it passes.
+// Changes a healthy stored launch of four H200 in one place at a time: none of the runs passes.
 #include "thresholds/rules/validity.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/expectation.hpp"
@@ -35,7 +35,7 @@ std::string outcome_of(const std::vector<Results>& results) {
   return text;
 }
 
-// The state, and the findings "invalid" and "missing"; or the words in which the input was refused.
+// Returns the state, and the findings "invalid" and "missing"; or the message of the refusal.
 std::string outcome(const std::string& family, const std::string& text) {
   static const auto all = read_results(std::vector{root / launch});
   const Folder folder;
@@ -56,7 +56,7 @@ struct Case {
   std::function<void(json& document)> falsify;
 };
 
-// Every row that was measured.
+// All measured rows.
 std::function<void(json&)> rows(const std::function<void(json& row)>& change) {
   return [change](json& document) {
     for (json& row : document["benchmarks"]) {
@@ -113,7 +113,7 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
       {"lora_step", "invalid lora_step/", set_rank("compute_ms", -440)},
       {"preflight", "invalid preflight/", set_rank("ranks_per_core", -1)},
       {"gemm", "refused", set("tflops", "NaN")},
-      // Above what physics allows
+      // Above the physical limit
       {"pcie", "invalid pcie/op:h2d", set_everywhere("copy_gb_per_s", 64)},
       {"pcie", "invalid pcie/op:both", set("copy_gb_per_s", 130, "op:both")},
       {"collectives", "invalid collectives/op:all_gather", set_everywhere("busbw_gb_per_s", 1e6)},
@@ -132,7 +132,7 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
          row["by_rank"]["tokens_per_s"] = {1e6, 1e6, 1e6, 1e6};
          row["by_rank"]["seconds"] = {8.192e-3, 8.192e-3, 8.192e-3, 8.192e-3};
        })},
-      // One figure against another
+      // Contradictory figures
       {"lora_step", "invalid lora_step/", set_everywhere("tokens_per_s", 30500)},
       {"lora_step", "invalid lora_step/", set("tokens_per_s_total", 90000)},
       {"lora_step", "invalid lora_step/", rows([](json& row) {  // two ranks have these tokens together
@@ -159,7 +159,7 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
       {"gemm", "invalid machine/run_id", facts([](json& s) { s["suite"]["git"] = "another"; })},
       {"gemm", "refused", facts([](json& s) { s["tier"] = "quickest"; })},
       {"gemm", "invalid machine/run_id", [](json& d) { d["benchmarks"].push_back(stored("hbm")["benchmarks"][0]); }},
-      // Errors that are half there
+      // Incomplete errors
       {"gemm", "FAIL", rows([](json& row) { row["error_message"] = "wrong data"; })},
       {"gemm", "FAIL", rows([](json& row) { row["error_message"] = "wrong data", row["error_occurred"] = false; })},
       {"gemm", "refused",
@@ -180,7 +180,7 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
   }
 }
 
-// Each number of a row by itself, of one row of every family.
+// Each number of a row by itself, in one row of every family.
 TEST(Validity, LetsNoFigureBeZeroOrNegative) {
   for (const char* family : {"gemm", "hbm", "p2p", "pcie", "allreduce", "collectives", "lora_step", "memtest"}) {
     const json document = stored(family);
@@ -298,7 +298,7 @@ TEST(Input, OfAPipeOrADeviceIsRefusedAtOnce) {
   }
 }
 
-// Eight hosts, one rank each: stored.
+// Eight hosts with one rank each: stored.
 std::string outcome_of_pairs(const std::function<void(std::vector<std::optional<double>>& partners)>& falsify) {
   Results results = read_results(root / "tests/data/host-8hosts/pairs.json");
   for (Row& row : results.rows) falsify(row.by_rank.at("partner"));
@@ -326,7 +326,7 @@ TEST(Validity, WantsPartnersThatAreRanksOfOtherHostsThatSayTheSame) {
   EXPECT_EQ(of_each([](std::size_t, double partner) { return partner + 0.5; }), "no rank of this run");
   EXPECT_EQ(of_each([](std::size_t rank, double) { return static_cast<double>(rank); }), "a partner on the same host");
   EXPECT_EQ(of_each([](std::size_t rank, double) { return rank == 0 ? 1. : 0.; }),
-            "a partner that has another one, or none");
+            "a partner with another partner, or none");
   EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners[4] = std::nullopt; }), "a rate without a partner");
   EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners.assign(partners.size(), std::nullopt); }),
             "a rate without a partner");

@@ -1,4 +1,4 @@
-// Whether a machine is accepted, and whom a finding names.
+// Tests whether a machine is accepted, and which parts a finding names.
 #include "thresholds/judge/judge.hpp"
 
 #include <gtest/gtest.h>
@@ -167,7 +167,7 @@ TEST(Verdict, OfFewerSamplesThanARuleAsksForIsInvalid) {
   EXPECT_EQ(few.status, Status::invalid);
   EXPECT_EQ(few.value, 5) << "the first repetition that has too few";
   EXPECT_EQ(few.limit->kind, LimitKind::samples_min);
-  EXPECT_NE(few.detail.find("fewer samples than asked: 5 of 10"), std::string::npos) << few.detail;
+  EXPECT_NE(few.detail.find("fewer samples than required: 5 of 10"), std::string::npos) << few.detail;
 }
 
 TEST(Verdict, AcceptsAValueAtItsLimit) {
@@ -214,7 +214,7 @@ TEST(Verdict, AcceptsALaterVersionAndTheOneThatIsAskedFor) {
   for (const char* old : {"2.27.2", "2.27", "2.9.3", "1.99.9", "2"}) EXPECT_EQ(status_of(old), Status::fail) << old;
 }
 
-/// The finding of a rule with these limits on the numbers of four ranks, of which rank 1 was held back by its power.
+/// Returns the finding of a rule with these limits on the numbers of four ranks; rank 1 was at its power limit.
 Finding counted(const testing_support::Values& values, const std::string& limits, const std::string& every = "rank") {
   ResultsBuilder builder;
   builder.add("counting/x:1", "samples", 25, values).throttle(1, {{"sw_power_cap", 0.5}});
@@ -281,7 +281,7 @@ TEST(Verdict, NamesTheMetricThatCannotBeTrueWhereItIsAnother) {
   EXPECT_EQ(other.detail, "tflops: " + finding.detail);
 }
 
-/// The finding of a rule on a fact of GPUs, of which ranks have these numbers and texts.
+/// Returns the finding of a rule on a fact of GPUs, with these numbers and texts by rank.
 Finding of_fact(const std::string& limits, const testing_support::Values& numbers,
                 const std::vector<std::optional<std::string>>& texts = {}, const testing_support::Values& beside = {}) {
   ResultsBuilder builder;
@@ -527,7 +527,7 @@ TEST(Verdict, SaysThatNobodyHasJudgedHeatWhereNoRowTellsOfIt) {
   builder.context.telemetry = "every 10 ms";
   const auto notes = judge({builder.results()}, {}, {}).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0].rfind("sensors were read, and no row says whether a GPU was throttled", 0), 0u);
+  EXPECT_EQ(notes[0].rfind("no row has throttle reasons although sensors were read", 0), 0u);
   ResultsBuilder tells;
   tells.context.telemetry = "every 10 ms";
   tells.add("gemm/dtype:bf16/m:8192/n:8192/k:8192", "tflops", 700, {}, {{"throttled", 0}});
@@ -635,7 +635,7 @@ TEST(Verdict, AllowsAWaiverOnlyWhereTheRuleDoes) {
   EXPECT_EQ(allowed.passed, allowed.total);
 }
 
-// Neither a pass nor a fault of the machine, whether a rule allows waivers, warns only, or does not exist.
+// Neither a pass nor a fault of the machine, whether a rule allows waivers, only warns, or does not exist.
 TEST(Verdict, LeavesOpenWhatMissingSoftwareKeptFromBeingMeasured) {
   const std::string why = "attention needs cuDNN 9.18.1 or newer, and this is 9.5.0";
   ResultsBuilder builder;
@@ -724,7 +724,7 @@ TEST(Verdict, MissesARepetitionThatWasWaivedAfterAnotherWasMeasured) {
   const Verdict verdict = judged(builder, gemm_rule + ", may_waive: true}\n");
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, gemm).status, Status::missing);
-  EXPECT_EQ(find(verdict, gemm).detail, "repetition 1 was waived, and another was measured: needs 300 GB");
+  EXPECT_EQ(find(verdict, gemm).detail, "repetition 1 was waived, but another was measured: needs 300 GB");
 }
 
 TEST(Verdict, MissesTheRanksOfACollectiveThatAreAllWithoutAValue) {
@@ -788,7 +788,7 @@ TEST(Verdict, SeesAnImpossibleValueThatAMedianHides) {
 }
 
 TEST(Verdict, IsInvalidForAValueThatIsNoNumber) {
-  // The reader refuses such a file; the judge does not rely on it.
+  // The reader refuses such a file, but the judge must not rely on that.
   for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     Results results = ResultsBuilder().add(allreduce, "busbw_gb_per_s", 340).results();
     results.rows[0].metrics["busbw_gb_per_s"] = value;
@@ -1052,7 +1052,7 @@ TEST(Family, ThatWasWaivedAsAWholeIsNoPassByItself) {
   options.families = {{"train_step"}};
   const Verdict verdict = judge({builder.results()}, rules, options);
   expect_state(verdict, State::no_reference, 3);
-  EXPECT_NE(find(verdict, "train_step").detail.find("nothing of it was measured"), std::string::npos);
+  EXPECT_NE(find(verdict, "train_step").detail.find("was not measured on this machine"), std::string::npos);
 }
 
 // --- what the run itself was asked for ---

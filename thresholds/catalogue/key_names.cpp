@@ -16,7 +16,7 @@ struct Word {
   Text part, value, words;
 };
 
-// Words for "part:value"; `#` is replaced by the value of a part that has any.
+// Words for "part:value". `#` stands for any value of the part.
 constexpr std::array words_of_parts{
     Word{"engine", "sm", "by kernel"},
     Word{"engine", "ce", "by copy engine"},
@@ -56,7 +56,7 @@ constexpr std::array words_of_parts{
     Word{"seq", "", "# tokens"},
 };
 
-// "4 GiB", "1000 MiB", "8 B"
+// Returns "4 GiB", "1000 MiB" or "8 B".
 std::string bytes_text(long long bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
@@ -77,7 +77,7 @@ std::string part_text(const Key& key, const Key::Part& part) {
   return text;
 }
 
-// Parts that belong to the family's name without a comma: "HBM read", "AllReduce f32".
+// Parts that follow the family's name without a comma: "HBM read", "AllReduce f32".
 bool is_of_name(Text part) {
   constexpr std::array parts{"of", "op", "dtype", "pattern", "model", "engine"};
   return std::find(parts.begin(), parts.end(), part) != parts.end();

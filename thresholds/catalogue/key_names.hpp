@@ -1,4 +1,4 @@
-// Names of measurements for people. Programs use the key.
+// Readable names of measurements. Programs use the key.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Returns "HBM read by kernel, 4 GiB" for "hbm/op:read/engine:sm/bytes:4294967296". A part that it does not know is
-/// given as its name and its value. A family without parts is its own name.
+/// Returns "HBM read by kernel, 4 GiB" for "hbm/op:read/engine:sm/bytes:4294967296". Unknown parts appear as name and
+/// value. A family without parts is its own name.
 std::string readable(const Key&);
 
 /// Returns the name of a measurement; empty for a finding about the machine.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t named_at_most = 4;
 
-// "node7", "node7, node9", "node7 and 11 others".
+// Returns "node7", "node7, node9" or "node7 and 11 others".
 std::string names(const std::vector<Holder>& holders, const std::vector<std::size_t>& group) {
   std::vector<std::string> distinct;  // one name for all ranks of a host
   for (const std::size_t i : group) {
@@ -38,8 +38,7 @@ OddOnesOut odd_ones_out(const std::vector<Holder>& holders) {
   }
   OddOnesOut odd;
   if (groups.size() < 2) return odd;
-  // If groups have one size, the one with the first member is the reference: any choice is arbitrary, this one is
-  // stable.
+  // If groups have the same size, the one with the first member is the reference. The choice is arbitrary but stable.
   const auto reference = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second.front() > b.second.front();
   });

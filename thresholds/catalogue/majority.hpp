@@ -1,4 +1,4 @@
-// Finds the members that differ from the majority: the value that most have is the reference. Pure.
+// Finds the members that differ from the majority value. Pure.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,11 @@ struct Holder {
 
 struct OddOnesOut {
   std::vector<std::size_t>
-      who;           // indices of those that differ from most; without a majority, of all but the first group
+      who;           // indices of members that differ; without a majority, of all except the first group
   std::string text;  // "570.86 on node7, 580.159 on 15 others"; empty if all are the same
 };
 
-/// Unknown values take no part.
+/// Returns the differing members. Ignores unknown values.
 OddOnesOut odd_ones_out(const std::vector<Holder>&);
 
 }  // namespace shakedown

@@ -1,7 +1,6 @@
-// Longer than other files: a table, one row for each metric.
-// Decides what a metric means (unit, direction, which ranks share it, what is healthy) and which value is physically
-// impossible. A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the
-// measurement (data that stayed in a cache, a missing synchronisation, bytes counted twice).
+// The table of metrics (unit, direction, shared or by rank, healthy variation) and their physical limits. It is long
+// because it is one table. A floor above its ceiling is a mistake in a profile. A measurement above it is a mistake in
+// the measurement: data from a cache, a missing synchronisation, bytes counted twice.
 #include "thresholds/catalogue/metrics.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +30,7 @@ Bound times(Bound value, double factor) { return value ? Bound(*value * factor) 
 // ---------------------------------------------------------------------------------------------------------------------
 // Ceilings
 
-// Data sheets state tensor cores at a lower clock than the highest.
+// Data sheets state tensor core peaks at a lower clock than the highest.
 bool by_tensor_cores(Text dtype) { return dtype != "f32" && dtype != "f64"; }
 
 Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
@@ -41,8 +40,8 @@ Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
   return times(bound, std::max(1.0, scale.sm_mhz_max / *rated));
 }
 
-// SMs x FLOP per clock, as the peak and the clock at which it is stated give it: H200 132 x 4096 = 540.7 in bf16, of
-// which products use 95 to 98 %; 33.8 in f64.
+// SMs x FLOP per clock, from the peak and its clock: H200 132 x 4096 = 540.7 in bf16, of which products use 95 to 98 %;
+// 33.8 in f64.
 Bound tflops_per_clock(const Peaks& peaks, const Key& key, const Scale& scale) {
   const Text dtype = key.part("dtype");
   const auto rated = by_tensor_cores(dtype) ? peak(peaks, "tensor_mhz")
@@ -81,28 +80,28 @@ Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
               (key.part("dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key.part("engine")) : 1));
 }
 
-// The share of a link that a collective's data use if the switch does not add, with any kind of copy.
+// The share of a link that the data of a collective use without reduction in the switch, for any kind of copy.
 double link_of_collective(const Peaks& peaks) {
   const auto flits = peak(peaks, "nvlink_flits");
   return flits ? *flits * payload("ce") : most_flits;
 }
 
-// By the link that pre-flight read; else the fastest way from any host to a GPU, NVLink-C2C of Grace, 450 GB/s.
+// The link that pre-flight read, else the fastest link from any host to a GPU: NVLink-C2C of Grace, 450 GB/s.
 Bound host_copy(const Peaks&, const Key& key, const Scale& scale) {
   constexpr double fastest = 450;
   return (key.part("op") == "both" ? 2 : 1) * (scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest);
 }
 
-// Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links when the
-// switch adds nothing, and half of that when it adds (NVLS), so the ring formula may show up to 2(n-1)/n of the link.
-// Over m hosts, with B the network of one host: a hierarchical AllReduce moves (m-1)/m of the data, twice, over B.
-// Network ports are sold in gigabit.
+// Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links without
+// reduction in the switch, and half of that with it (NVLS). By the ring formula busbw can therefore reach 2(n-1)/n of
+// the link. Over m hosts, with B the network of one host, a hierarchical AllReduce moves (m-1)/m of the data twice over
+// B. Network rates are in gigabit.
 Bound allreduce_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   const double n = scale.ranks, m = scale.hosts;
   if (n < 2) return std::nullopt;
   if (m == 1) return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 2 * (n - 1) / n : link_of_collective(peaks));
   const auto nics = peak(peaks, "nics");
-  const double crossings = scale.nvls ? 2 : m / (m - 1);  // switches that add need each part once
+  const double crossings = scale.nvls ? 2 : m / (m - 1);  // with NVLS each part moves once
   return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * crossings) : std::nullopt;
 }
 
@@ -111,8 +110,8 @@ Bound allreduce_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
                          : times(allreduce_busbw(peaks, key, scale), scale.ranks / (2.0 * (scale.ranks - 1)));
 }
 
-// The bus bandwidth of the other collectives is what some GPU must send or receive over its links. algbw is busbw over
-// (n-1)/n or over 1.
+// The bus bandwidth of other collectives is the rate at which some GPU must send or receive over its links. algbw is
+// busbw over (n-1)/n or over 1.
 Bound collective_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   if (scale.ranks < 2 || scale.hosts > 1) return std::nullopt;
   return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 1 : link_of_collective(peaks));
@@ -122,8 +121,8 @@ Bound collective_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
 }
 
-// One GPU may use all NICs of its host when the others are idle; here all work at once. An AllReduce of two hosts is
-// that of all hosts with m = 2, where switches that add spare nothing.
+// One GPU could use all NICs of its host, but here all GPUs work at once. An AllReduce of two hosts is that of all
+// hosts with m = 2; reduction in switches saves nothing there.
 Bound pair_busbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   const auto nics = peak(peaks, "nics");
   const double n = 2.0 * scale.ranks / scale.hosts;
@@ -147,20 +146,20 @@ Bound one(const Peaks&, const Key&, const Scale&) { return 1; }
 Bound known(double value) { return value > 0 ? Bound(value) : std::nullopt; }
 
 Bound memory(const Peaks&, const Key&, const Scale& scale) { return known(scale.memory_gb); }
-// Clocks go by steps of 15 MHz. An H100 whose driver names 1,980 as the highest ran at 1,995 for whole launches, and at
-// 2,009 in a row of 0.2 s.
+// Clocks have steps of 15 MHz. An H100 whose driver reports 1,980 as the highest ran at 1,995 for whole launches, and
+// at 2,009 in a row of 0.2 s.
 Bound clock(const Peaks&, const Key&, const Scale& scale) {
   return scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max + 2 * 15) : std::nullopt;
 }
-// For some ms a GPU takes 1.1 times its limit (memtest), and no more than twice.
+// For some ms a GPU takes 1.1 times its power limit (memtest), and never more than twice.
 Bound power(const Peaks&, const Key&, const Scale& scale) { return known(2 * scale.power_limit_w); }
-// At about 90 C a GPU slows itself down, above 100 C it turns itself off.
+// At about 90 C a GPU reduces its clock, above 100 C it shuts down.
 Bound heat(const Peaks&, const Key&, const Scale&) { return 120; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
 
-// Of "bf16", "fp8_e4m3" and "int8" the first number, in bytes.
+// Returns the first number in "bf16", "fp8_e4m3" or "int8", in bytes.
 double element_bytes(Text dtype) {
   const auto digit = dtype.find_first_of("0123456789");
   return digit == Text::npos ? 0 : std::atof(std::string(dtype.substr(digit)).c_str()) / 8;
@@ -174,7 +173,7 @@ double bus_factor(const Key& key, int ranks) {
   return op == "all_gather" || op == "reduce_scatter" || op == "alltoall" ? (n - 1) / n : 1;
 }
 
-// The data that a collective really moves: for these three, whole parts for each rank.
+// The data that a collective really moves. These three round to whole parts for each rank.
 double collective_bytes(const Key& key, double bytes, int ranks) {
   const Text op = key.part("op");
   if (op != "all_gather" && op != "reduce_scatter" && op != "alltoall") return bytes;
@@ -184,7 +183,7 @@ double collective_bytes(const Key& key, double bytes, int ranks) {
   return std::max(std::floor(part / unit) * unit, element) * ranks;
 }
 
-/// Where the ranks of one operation are: of scope:node those of a host.
+/// The ranks of one operation; for scope:node those of a host.
 Scale of_group(const Key& key, Scale scale) {
   if (key.part("scope") != "node") return scale;
   scale.ranks /= scale.hosts;
@@ -192,7 +191,7 @@ Scale of_group(const Key& key, Scale scale) {
   return scale;
 }
 
-// Operations of a step of each model per token, and bytes that it sums over ranks.
+// Operations of a step per token, and bytes that it reduces over ranks, by model.
 constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
                                        {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
                                        {"train_step", "gpt2_124m", 0.8075e9, 124475904},
@@ -203,14 +202,14 @@ constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480
                                        {"train_step", "llama_8b_8_layers", 14.56e9, 2795573248},
                                        {"checkpoint", "gpt2_124m", 0, 124475904}}};
 
-/// The work of one operation of a benchmark on one rank, as its key tells it; 0: the key does not.
+/// Returns the work of one operation of a benchmark on one rank, from its key; 0 if the key does not define it.
 struct Operation {
   double flops = 0, bytes = 0, tokens = 0, accesses = 0;
 };
 
 double number(const Key& key, Text part) { return static_cast<double>(key.number(part).value_or(0)); }
 
-// Over cache lines (kernels/chase.hpp), of the own memory 4096 at the most (kernels/ops/latency.hpp).
+// Over cache lines (kernels/chase.hpp), in local memory at most 4096 (kernels/ops/latency.hpp).
 Operation walk_of(const Key& key, const Scale&) {
   double accesses = 1;
   while (2 * accesses * 128 <= number(key, "bytes")) accesses *= 2;
@@ -229,7 +228,7 @@ Operation stream_of(const Key& key, const Scale&) {
   const int arrays = op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3;
   return {.bytes = number(key, "bytes") * arrays};
 }
-// Written and read back, moving inversions three times (kernels/ops/memory.hpp).
+// Written and read back; moving inversions three times (kernels/ops/memory.hpp).
 Operation test_of(const Key& key, const Scale& scale) {
   return {.bytes = 2e9 * scale.tested_gb * (key.part("pattern") == "moving" ? 3 : 1)};
 }
@@ -254,21 +253,21 @@ Operation step_of(const Key& key, const Scale&) {
 /// Properties that all rows of a family share.
 struct Family {
   Text name;
-  KeyPart part = {};                                          // must be in the key
-  Operation (*work)(const Key& key, const Scale&) = nullptr;  // as kernels/ops counts it, whose keys these are
-  /// From launch to launch: root mean square over 23 launches, two or three each of eight machines with 1, 2 and 4 H200
-  /// or H100 (ci/baselines), rounded up. For small messages, whose time depends on how fast the host starts them, it is
+  KeyPart part = {};                                          // required part of the key
+  Operation (*work)(const Key& key, const Scale&) = nullptr;  // as kernels/ops counts it
+  /// Between launches: root mean square over 23 launches, two or three of each of eight machines with 1, 2 and 4 H200
+  /// or H100 (ci/baselines), rounded up. For small messages, whose time depends on the launch speed of the host, it is
   /// 12 %.
   double launch_spread = 0.002;
-  /// From day to day, by the same launches; of others three quarters of what launches differ by.
+  /// Between days, from the same launches; for other families three quarters of the value between launches.
   std::optional<double> day_spread = std::nullopt;
   double machine_spread = 0.005;
 };
 
-// Chips differ by 2.5 % in bursts of GEMM (PeerClass); HBM with faulty rows replaced is 2.3 % slower in reads.
+// Chips differ by 2.5 % in bursts of GEMM (PeerClass). HBM with replaced rows is 2.3 % slower in reads.
 constexpr double of_gemm = 0.025, of_memory = 0.012;
 constexpr std::array families{
-    Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},  // of its clock and of others; not measured
+    Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},  // clock and other differences; not measured
     // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
     Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
@@ -278,7 +277,7 @@ constexpr std::array families{
     Family{.name = "memtest", .work = test_of, .machine_spread = of_memory},
     Family{.name = "p2p", .part = {"op", "latency"}, .work = walk_of}, Family{.name = "p2p", .work = copy_of},
     Family{.name = "pcie", .part = {"active"}, .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
-    // Right after a host has started, while its driver clears memory, copies to the device are up to half as fast.
+    // For a while after a host has started, its driver clears memory, and copies to the device are up to half as fast.
     Family{.name = "pcie", .part = {"op", "h2d"}, .work = copy_of, .launch_spread = 0.16},
     Family{.name = "pcie", .work = copy_of, .launch_spread = 0.02, .day_spread = 0.03},
     Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
@@ -334,29 +333,29 @@ constexpr ValueRange not_negative = ValueRange::not_negative, any = ValueRange::
 // The share of a rank's rate that remains when all work (least_scaling): GEMM shares the supply and the air of a node,
 // a training step the links too.
 // clang-format off
-constexpr Text shown = "shown with the rates, decides nothing", google = "Google Benchmark's own figure: no judge reads it",
-               sample = "what the GPU's sensors said at some moment: explains a finding, makes none",
-               choice = "what tuning chose, no figure",
-               checked = "was compared where it was computed: what is wrong there is an error row",
-               same_time = "the same time is there in another unit";
+constexpr Text shown = "shown with the rates, not judged", google = "Google Benchmark's own figure, not judged",
+               sample = "a sensor value of the GPU: explains findings, is not judged",
+               choice = "a choice of the tuning, not a figure",
+               checked = "was checked when it was computed: an error there is an error row",
+               same_time = "the row has the same time in another unit";
 
 constexpr std::array catalogue{
     // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
     Metric{.family = "gemm", .part = {"load", "sustained"}, .name = "tflops_per_ghz",
-           .what = "the same per clock, at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
+           .what = "TFLOPS per GHz at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .ceiling = tflops_per_clock,
            .may_lack = "not every GPU reports its clock: then the rate itself is compared"},
-    Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "the same per clock: what the silicon does", .aspect = Aspect::gemm,
+    Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "TFLOPS per GHz", .aspect = Aspect::gemm,
            .range = not_negative, .is_telemetry = yes, .peers = PeerClass{0.002, 0.0022, 0.035, 0.016},
            .ceiling = tflops_per_clock, .may_lack = "not every GPU reports its clock: then the rate itself is compared"},
     Metric{.family = "gemm", .name = "tflops", .what = "rate of a matrix product", .aspect = Aspect::gemm_raw, .headline = 1, .of_slowest = yes,
            .peers = PeerClass{0.025, 0, 0.22, 0.22, true}, .ceiling = tflops_of_type, .least_scaling = 0.8,
            .work = tera_flops},
-    Metric{.family = "gemm", .name = "tflops_per_w", .what = "the same per watt", .aspect = Aspect::gemm, .range = not_negative,
+    Metric{.family = "gemm", .name = "tflops_per_w", .what = "TFLOPS per watt", .aspect = Aspect::gemm, .range = not_negative,
            .is_telemetry = yes, .harmless = shown, .may_lack = shown},
-    Metric{.family = "gemm", .name = "tolerance_used", .what = "part of what a product may be off", .range = not_negative,
+    Metric{.family = "gemm", .name = "tolerance_used", .what = "error of a product, relative to its tolerance", .range = not_negative,
            .ceiling = one, .harmless = checked, .may_lack = checked},
-    Metric{.family = "gemm", .name = "least_error_found", .what = "of one element, in standard deviations of an element",
+    Metric{.family = "gemm", .name = "least_error_found", .what = "smallest detected error of an element, in standard deviations",
            .range = not_negative, .harmless = checked, .may_lack = checked},
     Metric{.family = "gemm", .name = "a_by_rows", .what = "layout of the operands", .range = any, .harmless = choice,
            .may_lack = choice},
@@ -366,36 +365,36 @@ constexpr std::array catalogue{
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
-    // The processor's work is the same on each rank. Cores of one kind differ by their clock, at most by a fifth
-    // (turbo); of two threads on one core, each takes twice as long. No fleet has been measured.
-    Metric{.family = "jitter", .name = "quantum_us", .what = "a fixed piece of work, by the processor of the rank",
+    // The work is the same on each rank. Cores of one kind differ by their clock, by at most a fifth (turbo). Two
+    // threads on one core take twice as long. No fleet has been measured.
+    Metric{.family = "jitter", .name = "quantum_us", .what = "time of a fixed amount of work on the core of the rank",
            .aspect = Aspect::processor, .headline = 7, .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.5, 0.5}, .work = quanta},
-    Metric{.family = "jitter", .name = "stolen", .what = "part of the time in which its core did other things",
+    Metric{.family = "jitter", .name = "stolen", .what = "share of the time that the core lost to other work",
            .range = not_negative, .ceiling = one, .harmless = shown, .may_lack = shown},
-    Metric{.family = "jitter", .name = "waited", .what = "part of the time in which another thread had its core",
+    Metric{.family = "jitter", .name = "waited", .what = "share of the time in which another thread had the core",
            .range = not_negative, .ceiling = one, .harmless = shown, .may_lack = shown},
-    Metric{.family = "jitter", .name = "longest_gap_us", .what = "the longest that its core did other things",
+    Metric{.family = "jitter", .name = "longest_gap_us", .what = "longest interruption of the core",
            .range = not_negative, .harmless = shown, .may_lack = shown},
-    Metric{.family = "jitter", .name = "quantum_p99_us", .what = "99 % of the pieces take at most", .harmless = shown,
+    Metric{.family = "jitter", .name = "quantum_p99_us", .what = "99 % quantile of the time of a quantum", .harmless = shown,
            .may_lack = shown},
-    Metric{.family = "jitter", .name = "p50_us", .what = "median time of a row of pieces", .work = microsecond, .may_lack = same_time},
-    Metric{.family = "jitter", .name = "max_us", .what = "the slowest row of pieces", .harmless = shown, .may_lack = shown},
-    Metric{.family = "launch", .name = "launch_us", .what = "the call that starts a kernel or a graph", .aspect = Aspect::processor,
+    Metric{.family = "jitter", .name = "p50_us", .what = "median time of a row of quanta", .work = microsecond, .may_lack = same_time},
+    Metric{.family = "jitter", .name = "max_us", .what = "slowest row of quanta", .harmless = shown, .may_lack = shown},
+    Metric{.family = "launch", .name = "launch_us", .what = "time of the call that starts a kernel or a graph", .aspect = Aspect::processor,
            .headline = 7, .of_slowest = yes, .peers = PeerClass{0.25, 0, 2, 2}, .work = microsecond},
     Metric{.family = "launch", .name = "p50_us", .what = "median time of a call", .work = microsecond, .may_lack = same_time},
     Metric{.family = "launch", .name = "max_us", .what = "the slowest call", .harmless = shown, .may_lack = shown},
-    Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "what is read and written", .aspect = Aspect::memory, .headline = 2,
+    Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "bytes read and written per second", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.0006, 0.0007, 0.03, 0.016}, .ceiling = hbm, .least_scaling = 0.95,
            .work = giga_bytes},
-    Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .aspect = Aspect::memory, .headline = 3,
+    Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes copied per second", .aspect = Aspect::memory, .headline = 3,
            .of_slowest = yes, .ceiling = hbm_copy, .work = giga_bytes_copied, .may_lack = same_time},
-    Metric{.family = "hbm", .name = "latency_ns", .what = "one load, after the one before", .headline = 7, .of_slowest = yes,
+    Metric{.family = "hbm", .name = "latency_ns", .what = "time of one dependent load", .headline = 7, .of_slowest = yes,
            .work = walk_in_ns},
-    Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .aspect = Aspect::memory, .headline = 2,
+    Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "rate of the memory test", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm, .work = giga_bytes},
-    Metric{.family = "memtest", .name = "loaded_gb_per_s", .what = "the same during products", .headline = 2, .of_slowest = yes,
+    Metric{.family = "memtest", .name = "loaded_gb_per_s", .what = "rate of the memory test during products", .headline = 2, .of_slowest = yes,
            .ceiling = hbm, .work = giga_bytes, .harmless = shown},
-    Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .aspect = Aspect::memory, .range = not_negative,
+    Metric{.family = "memtest", .name = "capacity_gb", .what = "tested memory", .aspect = Aspect::memory, .range = not_negative,
            .peers = PeerClass{0.001, 0, 0.02, 0.02}, .ceiling = memory},
     Metric{.family = "p2p", .name = "copy_gb_per_s", .what = "copy between two GPUs", .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.0005, 0.0005, 0.03, 0.03}, .ceiling = link_copy,
@@ -405,40 +404,40 @@ constexpr std::array catalogue{
     Metric{.family = "pcie", .part = {"active", "one"}, .name = "copy_gb_per_s", .what = "copy between host and one GPU", .aspect = Aspect::pcie,
            .headline = 3, .of_slowest = yes, .peers = PeerClass{0.005, 0, 0.05, 0.05}, .ceiling = host_copy,
            .work = giga_bytes},
-    // All at once: what the host's bridges and memory leave to each.
+    // With all GPUs at once, the bridges and the memory of the host limit each.
     Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .aspect = Aspect::pcie, .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.03, 0, 0.20, 0.20}, .ceiling = host_copy, .work = giga_bytes},
     Metric{.family = "allreduce", .part = {"scope", "node"}, .name = "busbw_gb_per_s",
            .what = "AllReduce inside each host", .aspect = Aspect::collective, .headline = 4, .shared = yes, .of_slowest = yes,
            .peers = PeerClass{0.01, 0, 0.05, 0.05}, .ceiling = allreduce_busbw},
-    Metric{.family = "allreduce", .name = "busbw_gb_per_s", .what = "AllReduce, as the busiest link sees it",
+    Metric{.family = "allreduce", .name = "busbw_gb_per_s", .what = "bus bandwidth of AllReduce",
            .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = allreduce_busbw, .work = giga_bytes_on_bus, .may_lack = same_time},
-    Metric{.family = "allreduce", .name = "algbw_gb_per_s", .what = "AllReduce, size over time", .shared = yes,
+    Metric{.family = "allreduce", .name = "algbw_gb_per_s", .what = "algorithm bandwidth of AllReduce", .shared = yes,
            .ceiling = allreduce_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "allreduce", .name = "latency_us", .what = "time of one AllReduce", .headline = 7,
            .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
     Metric{.family = "allreduce", .name = "p50_us", .what = "median time of one AllReduce", .shared = yes,
            .work = microsecond, .may_lack = same_time},
-    Metric{.family = "allreduce", .name = "p999_us", .what = "99.9 % of AllReduces take at most", .shared = yes,
+    Metric{.family = "allreduce", .name = "p999_us", .what = "99.9 % quantile of the time of an AllReduce", .shared = yes,
            .harmless = shown, .may_lack = shown},
     Metric{.family = "allreduce", .name = "max_us", .what = "the slowest AllReduce", .shared = yes, .harmless = shown,
            .may_lack = shown},
-    Metric{.family = "collectives", .name = "busbw_gb_per_s", .what = "collective, as the busiest link sees it",
+    Metric{.family = "collectives", .name = "busbw_gb_per_s", .what = "bus bandwidth of a collective",
            .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = collective_busbw, .work = giga_bytes_on_bus, .may_lack = same_time},
-    Metric{.family = "collectives", .name = "algbw_gb_per_s", .what = "collective, size over time", .shared = yes,
+    Metric{.family = "collectives", .name = "algbw_gb_per_s", .what = "algorithm bandwidth of a collective", .shared = yes,
            .ceiling = collective_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
            .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
-    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts: each way over one rail, or AllReduce over all",
+    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "bus bandwidth of a pair of hosts over one rail, or of AllReduce over all rails",
            .headline = 4, .ceiling = pair_busbw},
-    Metric{.family = "pairs", .name = "partner", .what = "the rank that it worked with", .range = any,
-           .harmless = "names the partner, no figure"},
-    Metric{.family = "pairs", .name = "seed", .what = "of the shuffle of hosts", .range = any, .harmless = choice,
+    Metric{.family = "pairs", .name = "partner", .what = "partner rank", .range = any,
+           .harmless = "an identifier, not a figure"},
+    Metric{.family = "pairs", .name = "seed", .what = "seed of the shuffle of hosts", .range = any, .harmless = choice,
            .may_lack = choice},
-    Metric{.family = training, .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them", .aspect = Aspect::gemm_raw,
+    Metric{.family = training, .name = "tokens_per_s", .what = "tokens per second of the slowest GPU", .aspect = Aspect::gemm_raw,
            .headline = 5, .shared = yes, .of_slowest = yes, .ceiling = model_tokens, .least_scaling = 0.85,
            .work = tokens},
-    Metric{.family = training, .name = "tokens_per_s_total", .what = "tokens of all GPUs", .aspect = Aspect::gemm_raw, .shared = yes,
+    Metric{.family = training, .name = "tokens_per_s_total", .what = "tokens per second of all GPUs", .aspect = Aspect::gemm_raw, .shared = yes,
            .work = tokens_of_all, .may_lack = same_time},
     Metric{.family = training, .name = "step_ms", .what = "time of a training step", .aspect = Aspect::gemm_raw, .headline = 6,
            .shared = yes, .work = millisecond, .may_lack = same_time},
@@ -446,15 +445,15 @@ constexpr std::array catalogue{
            .ceiling = model_tflops, .work = tera_flops, .may_lack = same_time},
     Metric{.family = training, .name = "mfu", .what = "model FLOPS over the dense peak", .aspect = Aspect::gemm_raw, .range = not_negative,
            .shared = yes, .ceiling = one},
-    Metric{.family = training, .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM", .aspect = Aspect::gemm_raw,
+    Metric{.family = training, .name = "compute_ms", .what = "time of a rank's own work in a step, mostly GEMM", .aspect = Aspect::gemm_raw,
            .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
-    Metric{.family = training, .name = "tokens_per_s_per_ghz", .what = "its rate per clock: what the silicon does", .aspect = Aspect::gemm,
+    Metric{.family = training, .name = "tokens_per_s_per_ghz", .what = "tokens per second and GHz", .aspect = Aspect::gemm,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .may_lack = "not every GPU reports its clock: then the time itself is compared"},
     Metric{.family = training, .name = "forward_ms", .what = "forward pass", .aspect = Aspect::gemm_raw, .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "backward_ms", .what = "backward pass", .aspect = Aspect::gemm_raw, .harmless = shown,
            .may_lack = shown},
     Metric{.family = training, .name = "optimizer_ms", .what = "optimizer", .harmless = shown, .may_lack = shown},
-    Metric{.family = training, .name = "exposed_comm_ms", .what = "AllReduce that no work hides",
+    Metric{.family = training, .name = "exposed_comm_ms", .what = "communication time that is not hidden by work",
            .range = not_negative, .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "p50_us", .what = "median time of a step", .shared = yes,
            .work = microsecond, .may_lack = same_time},
@@ -462,9 +461,9 @@ constexpr std::array catalogue{
            .may_lack = shown},
     Metric{.family = training, .name = "planned_gb", .what = "memory planned", .range = not_negative,
            .ceiling = memory, .harmless = shown, .may_lack = shown},
-    Metric{.family = training, .name = "peak_gb", .what = "memory used at most", .range = not_negative,
+    Metric{.family = training, .name = "peak_gb", .what = "peak memory", .range = not_negative,
            .ceiling = memory, .harmless = shown, .may_lack = shown},
-    Metric{.family = training, .name = "buckets", .what = "sums that a step's gradients make", .harmless = choice,
+    Metric{.family = training, .name = "buckets", .what = "number of gradient reductions in a step", .harmless = choice,
            .may_lack = choice},
     Metric{.family = training, .name = "cudnn_attention", .what = "1: by cuDNN", .range = any, .harmless = choice,
            .may_lack = choice},
@@ -478,52 +477,52 @@ constexpr std::array catalogue{
            .may_lack = checked},
     Metric{.family = training, .name = "loss_10", .what = "loss of the tenth step", .harmless = checked,
            .may_lack = checked},
-    Metric{.family = training, .name = "against_tokens_per_s", .what = "the same with the other argument", .shared = yes,
+    Metric{.family = training, .name = "against_tokens_per_s", .what = "tokens per second with the other argument", .shared = yes,
            .harmless = shown, .may_lack = shown},
-    Metric{.family = training, .name = "change_percent", .what = "by how much the other argument changes it", .range = any,
+    Metric{.family = training, .name = "change_percent", .what = "change by the other argument", .range = any,
            .shared = yes, .harmless = shown, .may_lack = shown},
-    Metric{.family = training, .name = "change_percent_low", .what = "at least, with 95 %", .range = any, .shared = yes,
+    Metric{.family = training, .name = "change_percent_low", .what = "lower 95 % bound of the change", .range = any, .shared = yes,
            .harmless = shown, .may_lack = shown},
-    Metric{.family = training, .name = "change_percent_high", .what = "at most, with 95 %", .range = any, .shared = yes,
+    Metric{.family = training, .name = "change_percent_high", .what = "upper 95 % bound of the change", .range = any, .shared = yes,
            .harmless = shown, .may_lack = shown},
-    // It depends on a disk, a network and other programs that write there.
-    Metric{.family = "checkpoint", .name = "checkpoint_gb_per_s", .what = "a checkpoint to the disk, or from there, by all ranks",
+    // The rate depends on a disk, a network and other programs.
+    Metric{.family = "checkpoint", .name = "checkpoint_gb_per_s", .what = "rate of all ranks to or from the disk",
            .headline = 3, .shared = yes, .of_slowest = yes, .work = giga_bytes, .may_lack = same_time},
-    Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "until a checkpoint is on the disk, or is read", .shared = yes,
+    Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "time to write or read a checkpoint", .shared = yes,
            .work = millisecond, .may_lack = same_time},
-    Metric{.family = "checkpoint", .name = "checkpoint_gb", .what = "parameters and moments, all ranks together", .harmless = shown,
+    Metric{.family = "checkpoint", .name = "checkpoint_gb", .what = "size of parameters and moments of all ranks", .harmless = shown,
            .may_lack = shown},
     Metric{.family = "checkpoint", .name = "p50_us", .what = "median time of a checkpoint", .shared = yes, .work = microsecond,
            .may_lack = same_time},
     Metric{.family = "checkpoint", .name = "max_us", .what = "the slowest checkpoint", .shared = yes, .harmless = shown,
            .may_lack = shown},
-    Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
-           .harmless = "the same on all ranks: one that differs from its peers fails", .may_lack = checked},
+    Metric{.family = "", .name = "checksum", .what = "checksum of the bits that a rank computed", .range = any,
+           .harmless = "must be the same on all ranks", .may_lack = checked},
     Metric{.family = "", .name = "cv", .what = "standard deviation over mean of the samples", .range = not_negative,
-           .harmless = "below the limit of its family: nothing else is decided by it"},
+           .harmless = "compared only with the limit of its family"},
     Metric{.family = "", .name = "series", .what = "operations after the samples, each compared bit for bit",
-           .range = not_negative, .harmless = "another bit fails the row: how many there were decides no more",
+           .range = not_negative, .harmless = "a wrong bit fails the row; the number of operations is not judged",
            .may_lack = checked},
     Metric{.family = "", .name = "samples", .what = "samples taken",
-           .harmless = "a part of the iterations, and enough: how many there were decides no more"},
+           .harmless = "judged only by a minimum"},
     Metric{.family = "", .name = "seconds", .what = "time of one operation of a rank", .work = second,
            .may_lack = same_time},
     Metric{.family = "", .name = "bytes_per_second", .what = google, .work = bytes, .of_mean = yes,
            .harmless = google, .may_lack = google},
     Metric{.family = "", .name = "items_per_second", .what = google, .work = flops, .of_mean = yes,
            .harmless = google, .may_lack = google},
-    Metric{.family = "", .name = "arrival_us", .what = "how much later than the first a rank began",
-           .range = not_negative, .harmless = "names the rank to look at first if something else fails",
-           .may_lack = "names the rank to look at first if something else fails"},
-    Metric{.family = "", .name = "p99_us", .what = "99 % of samples take at most", .harmless = shown,
+    Metric{.family = "", .name = "arrival_us", .what = "delay of a rank after the first",
+           .range = not_negative, .harmless = "names the rank to examine first",
+           .may_lack = "names the rank to examine first"},
+    Metric{.family = "", .name = "p99_us", .what = "99 % quantile of the samples", .harmless = shown,
            .may_lack = shown},
-    Metric{.family = "", .name = "sm_mhz", .what = "clock while it worked", .range = not_negative,
+    Metric{.family = "", .name = "sm_mhz", .what = "clock during the samples", .range = not_negative,
            .is_telemetry = yes, .ceiling = clock, .harmless = sample, .may_lack = sample},
-    Metric{.family = "", .name = "power_w", .what = "power while it worked", .range = not_negative,
+    Metric{.family = "", .name = "power_w", .what = "power during the samples", .range = not_negative,
            .is_telemetry = yes, .ceiling = power, .harmless = sample, .may_lack = sample},
-    Metric{.family = "", .name = "temperature_c", .what = "temperature while it worked", .range = not_negative,
+    Metric{.family = "", .name = "temperature_c", .what = "temperature during the samples", .range = not_negative,
            .is_telemetry = yes, .ceiling = heat, .harmless = sample, .may_lack = sample},
-    Metric{.family = "", .name = "throttled", .what = "part of the time in which the clock was held down",
+    Metric{.family = "", .name = "throttled", .what = "share of the time under throttling",
            .range = not_negative, .is_telemetry = yes, .ceiling = one, .harmless = sample, .may_lack = sample},
 };
 // clang-format on

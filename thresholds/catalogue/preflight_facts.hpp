@@ -1,4 +1,4 @@
-// Which facts bench_preflight reads, so that a rule about one that does not exist is refused. A closed table.
+// The facts that bench_preflight reads. Rules about other facts are refused.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@ namespace shakedown {
 
 enum class FactKind { number, text };
 
-/// The kind of the fact `name` of a key ("preflight/of:gpu"); nothing if there is no such fact.
+/// Returns the kind of the fact `name` of a key ("preflight/of:gpu"); nullopt if there is no such fact.
 std::optional<FactKind> fact_kind(std::string_view key, std::string_view name);
 
-/// "cuda_opens, ecc, ..." of a key; "preflight/of:host, ..." if there is no such key.
+/// Returns the facts of a key, "cuda_opens, ecc, ..."; for an unknown key the keys, "preflight/of:host, ...".
 std::string known_facts(std::string_view key);
 
-/// True for facts of a host, which its first rank has; with other keys each rank has its own.
+/// True for facts of a host, which only its first rank has. Facts of other keys exist for each rank.
 bool is_of_host(std::string_view key);
 
 }  // namespace shakedown

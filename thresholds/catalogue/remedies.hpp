@@ -1,4 +1,4 @@
-// The meaning of a fact of the machine and its remedy: remedies.yaml, as the build has checked it. Pure.
+// The meaning and the remedy of a fact of the machine: the rows of remedies.yaml, checked by the build. Pure.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@
 namespace shakedown {
 
 /// The kind of repair. setting: a command changes it. restart: of the host or a service. reset: of the GPU. reseat: a
-/// person checks the card, cable or power supply. replace: the part goes back. none: nothing yet; look.
+/// person checks the card, cable or power supply. replace: the part is exchanged. none: no repair yet.
 enum class RemedyAction { none, setting, restart, reset, reseat, replace };
 constexpr auto words(RemedyAction) { return names("none", "setting", "restart", "reset", "reseat", "replace"); }
 
 struct RemedyRow {
   std::string_view fact, means;
   RemedyAction action;
-  std::string_view command;  // {gpu} and {limit} stand for the GPU and for the limit that the fact misses
+  std::string_view command;  // {gpu} and {limit} are placeholders for the GPU and the limit of the fact
 };
 
 struct Remedy {
@@ -29,7 +29,7 @@ struct Remedy {
 
 std::span<const RemedyRow> remedy_rows();
 
-/// Returns the remedy of a fact that misses its limit; nullopt if the table has no row of it.
+/// Returns the remedy for a fact beyond its limit; nullopt without a row.
 std::optional<Remedy> remedy_of(std::string_view fact, std::string_view gpu, std::string_view limit);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Decides which slow collectives and missed limits have a cause that no single GPU or link is.
+// Finds causes of slow collectives and missed limits that are no single GPU or link.
 #include "thresholds/culprits/common_cause.hpp"
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@
 namespace shakedown {
 namespace {
 
-// In per cent. No chip is slower than that, but one that shares its SMs in turns is: by 25 to 30 next to a program that
-// takes 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
+// In per cent. No chip is slower than that, but a GPU that shares its SMs with another program is: by 25 to 30 next to
+// a program that takes 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
 constexpr double turns_percent = 20;
 
 // NCCL user guide, troubleshooting: PCI access control; docs/troubleshooting.md has the commands.
@@ -34,7 +34,7 @@ Evidence evidence_of(const Finding& f, const Compared& compared) {
   return {f.key, f.metric, f.judgement, compared.value, compared.limit.value, 100 * by, std::nullopt};
 }
 
-// Settings that are known to make collectives and copies slow, as far as the run recorded them.
+// Returns the recorded settings that are known to slow down collectives and copies.
 std::string settings(const Context& context) {
   std::vector<std::string> set;
   for (const auto& [variable, value] : context.environment) {
@@ -67,8 +67,8 @@ std::vector<std::pair<int, double>> known(const std::vector<std::optional<double
   return result;
 }
 
-// In a collective the late rank waits least and those who wait for it most; and every benchmark begins with a barrier.
-// A rank that waits least is not late unless it arrives late: the network may be the reason.
+// In a collective the late rank waits least, and each benchmark begins with a barrier. A rank that waits least is late
+// only if it also arrives late; otherwise the network may be the cause.
 std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
   std::map<int, std::size_t> late, last;
   std::map<int, std::vector<double>> delays;
@@ -98,7 +98,7 @@ std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
     if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives))
       continue;
     return std::pair(rank, "waits least in " + std::to_string(times) + " of " + plural(collectives, "collective") +
-                               ": the others wait for it");
+                               ": the other ranks wait for it");
   }
   return std::nullopt;
 }
@@ -107,17 +107,17 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   const bool several = run.ranks_of().size() > 1;
   Diagnosis d;
   d.causes = {Cause::configuration};
-  bool inside = false, links = false;  // inside: the AllReduce inside each host was measured, and no host stands out
+  bool inside = false, links = false;  // inside: the AllReduce inside each host was measured, and no host is an outlier
   for (const Comparison& c : run.table().comparisons) {
     inside = inside || c.key.part("scope") == "node";
     links = links || c.key.family() == "p2p";
   }
   if (several) d.causes.push_back(Cause::slow_link);
   d.place_count = run.size();
-  d.detail = std::string("ranks wait for each other longer than ") + (links ? "their links explain" : "expected") +
-             ", and no rank is late: " +
-             (several ? inside ? "each host alone is fine, so the network between them, or how it is used"
-                               : "the network between hosts, or how it is used"
+  d.detail = std::string("collectives are slower than ") + (links ? "the links explain" : "expected") +
+             ", and no rank is late. Suspected: " +
+             (several ? inside ? "the network between the hosts or its settings, since collectives inside the hosts are normal"
+                               : "the network between the hosts or its settings"
                       : "the algorithm or the transport") +
              settings(*run.context());
   d.next = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING " +
@@ -126,7 +126,7 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   return d;
 }
 
-// The index of the suspect that ranks wait for; nullopt if none explains how long they do.
+// Returns the index of the suspect for which ranks wait; nullopt if none explains the waiting time.
 std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, const std::vector<Diagnosis>& found) {
   double most_percent = 0;
   for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
@@ -134,15 +134,15 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
     const Diagnosis& d = found[i];
     const Cause cause = d.causes.front();
     if (!d.fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
-    // Ranks that wait for it are as much slower as it is. A collective that is far slower has another cause, unless
-    // another program uses the GPU in turns: then even short operations wait for the turn of that program.
+    // Waiting ranks slow down by the same amount as the suspect. A collective that is far slower has another cause,
+    // unless another program shares the GPU: then even short operations wait for its time slice.
     const bool in_turns = cause == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
     if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return i;
   }
   return std::nullopt;
 }
 
-// Another program may have ended while the rows of the GPU alone were still to come.
+// The other program may have ended before the rows of single GPUs.
 std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   std::vector<int> shared;
   for (int rank = 0; static_cast<std::size_t>(rank) < run.size(); ++rank) {
@@ -150,7 +150,7 @@ std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   }
   if (shared.empty() || shared.size() == run.size()) return std::nullopt;
   Diagnosis d = run.diagnosis({Cause::slow_gpu}, shared);
-  d.detail = "another program had it when the run began: all ranks wait for its turn";
+  d.detail = "another program used it when the run began, and all ranks wait for this GPU";
   d.next = run.on_host(shared.front(), "nvidia-smi -q -i " + run.gpu(shared.front()) + " -d PIDS");
   return d;
 }
@@ -169,14 +169,14 @@ Explanation explain_collectives(const RunEvidence& run, const std::vector<Diagno
     Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});
     d.fails = !slow.empty();
     d.detail = late->second + (is_named(found, run.facts(late->first)) ? "" : "; its GPU is as fast as the others") +
-               ": look at its processor";
+               ": check its CPU core";
     d.next = run.on_host(late->first, "top -b -n 1 -1 | head -40");
     if (d.fails) add_evidence(d, std::move(slow));
     return {.suspect = std::move(d)};
   }
   if (slow.empty()) return {};
   if (const auto cause = cause_of_waiting(slow, found)) {
-    return {.consequence = Consequence{*cause, slow.front().key.text() + " is slow as well, as it must be"}};
+    return {.consequence = Consequence{*cause, slow.front().key.text() + " is slow as a consequence"}};
   }
   if (auto shared = shared_gpu(run)) {
     add_evidence(*shared, std::move(slow));
@@ -202,14 +202,14 @@ Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagn
   if (const auto cause = waiting ? cause_of_waiting(evidence, found) : std::nullopt) {
     return {.consequence =
                 Consequence{*cause, joined(families, ", ", " and ") + (families.size() == 1 ? " is" : " are") +
-                                        " slow as well, as it must be"}};
+                                        " slow as a consequence"}};
   }
   d.place_count = run.size();
   const bool is_clock_set = run.table().telemetry.most_limited_by_setting(run.size());
   d.detail =
-      "the limits of " + joined(families, ", ", " and ") + " are missed by ranks that are like the others of all " +
+      "limits of " + joined(families, ", ", " and ") + " are missed by ranks that are no outliers among all " +
       std::to_string(run.size()) + ": " +
-      (is_clock_set ? "a setting limits their clock (nvidia-smi -lgc or -ac)" : "what they share, not one of them") +
+      (is_clock_set ? "a setting limits their clock (nvidia-smi -lgc or -ac)" : "a shared cause, not a single GPU") +
       settings(*run.context());
   if (run.size() > 0) d.telemetry = run.table().telemetry.text(0);
   d.next = measure_command(families.front(), run.context()->world_size);

@@ -1,5 +1,4 @@
-// Explains slow collectives and missed limits by a cause that ranks share, or by one rank that all others wait for.
-// Pure.
+// Explains slow collectives and missed limits by a shared cause, or by one rank for which all others wait. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,29 +10,30 @@
 
 namespace shakedown {
 
-/// A further effect of a suspect: other ranks wait for it.
+/// An additional effect of a suspect: other ranks wait for it.
 struct Consequence {
-  std::size_t suspect = 0;  // index among those that were found
+  std::size_t suspect = 0;  // index among the found suspects
   std::string reason;
 };
 
-/// A suspect of its own, or a consequence of one that was found before; neither: there is nothing to explain.
+/// A new suspect, or a consequence of a found one. Without either, there is nothing to explain.
 struct Explanation {
   std::optional<Diagnosis> suspect = std::nullopt;
   std::optional<Consequence> consequence = std::nullopt;
 };
 
-/// Why collectives are slow: a late rank, else one of `found`, else the configuration.
+/// Returns why collectives are slow: a late rank, else one of `found`, else the configuration.
 Explanation explain_collectives(const RunEvidence&, const std::vector<Diagnosis>& found);
 
-/// The limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference. Where
-/// these are steps, in which all ranks wait for each other, one of `found` may explain them.
+/// Returns the limits that most ranks miss, or that ranks without being outliers miss: the whole fleet against its
+/// reference. If these are limits of training steps, one of `found` may explain them, because ranks wait for each
+/// other.
 Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis>& found);
 
-/// The suspects with what an explanation adds to them.
+/// Returns the suspects, extended by the explanation.
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation&);
 
-/// Whether one of `found` other than slow silicon is this rank, or its host.
+/// True if one of `found` other than slow silicon is this rank, or its host.
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts&);
 
 }  // namespace shakedown

@@ -11,8 +11,8 @@
 namespace shakedown {
 namespace {
 
-/// A link that is slower than the other copies of a GPU by more percent has a fault of its own. The copies of a GPU
-/// with slow ports, or with another program on it, differ by less.
+/// A link that is slower than the other copies of a GPU by more than this many percent has a fault of its own. Copies
+/// of a GPU with slow ports, or with another program, differ by less.
 constexpr double own_fault_percent = 20;
 constexpr std::size_t enough_links = 3;
 
@@ -26,7 +26,7 @@ bool fails_by_itself(const RunEvidence& evidence, int rank) {
 
 }  // namespace
 
-/// Copies to or from the other GPUs of its host.
+/// Returns copies to or from the other GPUs of the host.
 struct SlowCopies::Share {
   std::size_t slow = 0, all = 0, open = 0;
   bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
@@ -41,7 +41,7 @@ SlowCopies::SlowCopies(const RunEvidence& evidence) : evidence_(evidence) {
   judge_kernels();
 }
 
-/// Slow, and not explained yet.
+/// Returns slow copies without an explanation.
 bool SlowCopies::open(const Unit& link) const {
   return !evidence_.shown(link, Aspect::other).failing.empty() && !explained_.contains(link);
 }
@@ -67,7 +67,7 @@ void SlowCopies::explain_copies(int rank, bool out, bool in, std::vector<Evidenc
   }
 }
 
-// How much slower than its peers a link is: the median of its evidence.
+// Returns the shortfall of a link: the median of its evidence.
 double SlowCopies::percent(const Unit& link) const {
   std::vector<double> percents;
   for (const Evidence& e : evidence_.failing(link)) {
@@ -76,7 +76,7 @@ double SlowCopies::percent(const Unit& link) const {
   return percents.empty() ? 0 : median(std::move(percents));
 }
 
-// How slow a copy may be that the GPU explains, out of it or into it.
+// Returns the largest shortfall of a copy that the GPU explains, by direction.
 double SlowCopies::most_of_gpu(int rank, bool as_source) const {
   std::vector<double> percents;
   for (const int other : evidence_.neighbours(rank)) {
@@ -103,7 +103,7 @@ SlowCopies::Share SlowCopies::share(int rank, bool as_source) const {
   return result;
 }
 
-// GPUs of a host whose copies are slow out and in: the one that explains most, and then the next.
+// GPUs of a host whose copies are slow in both directions: first the one that explains most, then the next.
 void SlowCopies::judge_ports(const std::vector<int>& ranks) {
   for (std::size_t round = 0; round < ranks.size(); ++round) {
     int best = -1;
@@ -121,13 +121,13 @@ void SlowCopies::judge_ports(const std::vector<int>& ranks) {
         best_is_slow = also;
       }
     }
-    if (best < 0 || (ranks.size() == 2 && !best_is_slow)) return;  // of two GPUs, either may be the one
+    if (best < 0 || (ranks.size() == 2 && !best_is_slow)) return;  // of two GPUs, either may be at fault
     explain_copies(best, true, true, of_gpu_[best]);
   }
 }
 
-// Slow copies by the kernels of a GPU that is slow in its own work: another program uses its SMs, or they are bad. The
-// source does the work of writes, the destination that of reads and latencies; copy engines need no SM.
+// Slow copies by the kernels of a GPU that is slow in its own work: its SMs are shared with another program, or faulty.
+// The source works in writes, the destination in reads and latencies; copy engines need no SM.
 void SlowCopies::judge_kernels() {
   for (const auto& [link, aspects] : evidence_.units(UnitKind::link)) {
     if (!open(link)) continue;
@@ -160,7 +160,7 @@ std::vector<Diagnosis> SlowCopies::suspects() {
   return found;
 }
 
-// All copies out of a GPU, or all into it.
+// Returns all copies out of a GPU, or all into it.
 void SlowCopies::judge_side(int rank, bool out, std::vector<Diagnosis>& found) {
   const Share side = share(rank, out);
   if (side.all < 2 || !side.nearly()) return;
@@ -169,8 +169,8 @@ void SlowCopies::judge_side(int rank, bool out, std::vector<Diagnosis>& found) {
   if (evidence.empty()) return;
   Diagnosis d = evidence_.diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
   d.fails = evidence_.counts(evidence);
-  d.detail = out ? "every copy out of it is slow, copies into it are not"
-                 : "every copy into it is slow, copies out of it are not";
+  d.detail = out ? "all copies out of it are slow, copies into it are normal"
+                 : "all copies into it are slow, copies out of it are normal";
   d.next = evidence_.on_host(rank, "nvidia-smi nvlink -e -i " + evidence_.gpu(rank));
   add_evidence(d, std::move(evidence));
   found.push_back(std::move(d));
@@ -190,10 +190,10 @@ void SlowCopies::judge_link(const Unit& link, std::vector<Diagnosis>& found) {
   const std::string ends = "from local GPU " + std::to_string(evidence_.facts(link.from).local_rank) + " to " +
                            std::to_string(evidence_.facts(link.rank).local_rank);
   d.detail = both ? "copies between the two are slow in both directions" +
-                        std::string(only_two ? "; with two GPUs the link and either GPU look alike" : "")
+                        std::string(only_two ? "; with two GPUs the faulty part may be the link or either GPU" : "")
              : of_gpu_.contains(link.from) || of_gpu_.contains(link.rank)
                  ? "copies " + ends + " are much slower than other copies of both"
-                 : "copies " + ends + " are slow, other copies of both are not";
+                 : "copies " + ends + " are slow, other copies of both are normal";
   d.next = evidence_.on_host(link.from, "nvidia-smi nvlink -e -i " + evidence_.gpu(link.from));
   add_evidence(d, std::move(evidence));
   found.push_back(std::move(d));

@@ -1,5 +1,5 @@
-// Decides which GPUs and links slow copies between GPUs are about: the ports of a GPU, its kernels, one direction of
-// its ports, or a single link. A slow copy that one of these explains is not used again. Pure.
+// Finds the cause of slow copies between GPUs: the ports of a GPU, its kernels, one direction of its ports, or a single
+// link. Each slow copy has one explanation. Pure.
 #pragma once
 
 #include <map>
@@ -13,18 +13,18 @@ namespace shakedown {
 
 class SlowCopies {
  public:
-  /// Explains slow copies by GPUs: see of_gpu(). The evidence must outlive it.
+  /// Explains slow copies by GPUs (of_gpu). The evidence must outlive the object.
   explicit SlowCopies(const RunEvidence&);
 
-  /// Copies that a GPU explains: all out of it and into it are slow, or all that its kernels do. By rank.
+  /// Returns the copies that a GPU explains, by rank: all to and from it are slow, or all by its kernels.
   const std::map<int, std::vector<Evidence>>& of_gpu() const { return of_gpu_; }
 
-  /// Whether a link inside a host is slow, and no GPU explains it.
+  /// True if a link inside a host is slow without an explanation by a GPU.
   bool has_open(const std::string& host) const;
   /// Marks all links inside a host as explained.
   void explain(const std::string& host);
 
-  /// Suspects for the other slow copies.
+  /// Returns suspects for the remaining slow copies.
   std::vector<Diagnosis> suspects();
 
  private:

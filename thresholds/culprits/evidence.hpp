@@ -1,5 +1,5 @@
-// Reads what findings and peers show of each GPU, link and host into the table, before any suspect is named, and the
-// limits that most ranks miss. Pure.
+// Collects the evidence of findings and peer comparisons about each GPU, link and host in the table, and the limits
+// that most ranks miss. It does not name suspects. Pure.
 #pragma once
 
 #include <map>
@@ -16,16 +16,15 @@
 
 namespace shakedown {
 
-// The share of slow ranks of a host, copies of a GPU or benchmarks of a family from which the whole is slow.
+// The share of slow ranks of a host, copies of a GPU, or benchmarks of a family above which the whole is slow.
 inline constexpr double nearly_all = 0.75, most = 0.5;
 
-/// A finding that counts and is not good.
+/// A bad finding that counts.
 bool bad(const Finding&);
 
 class RunEvidence {
  public:
-  /// The benchmarks and findings must outlive it. If results have several numbers of ranks, it uses those with the
-  /// most.
+  /// The benchmarks and findings must outlive it. With several numbers of ranks, it uses the largest.
   RunEvidence(const Benchmarks&, UnitTable, const std::vector<Finding>&);
 
   const Context* context() const { return context_; }  // null: nothing was measured
@@ -40,21 +39,21 @@ class RunEvidence {
 
   std::string gpu(int rank) const;  // for nvidia-smi -i
   std::string on_host(int rank, const std::string& command) const;
-  /// A diagnosis of these ranks, with the telemetry of the first.
+  /// Returns a diagnosis of these ranks, with the telemetry of the first.
   Diagnosis diagnosis(std::vector<Cause>, const std::vector<int>& ranks) const;
 
-  /// The units of a kind that show anything, with what they show.
+  /// Returns the units of a kind that have evidence, with it.
   auto units(UnitKind kind) const {
     return std::views::filter(table_.shown, [kind](const auto& entry) { return entry.first.kind == kind; });
   }
-  /// The evidence of one aspect of a unit; empty if it was not measured.
+  /// Returns the evidence of one aspect of a unit; empty if it was not measured.
   const Shown& shown(const Unit&, Aspect) const;
   bool is_slow(int rank, Aspect aspect) const { return shown(gpu_unit(rank), aspect).is_slow(); }
-  /// The failing evidence of a unit over all aspects.
+  /// Returns the failing evidence of a unit over all aspects.
   std::vector<Evidence> failing(const Unit&) const;
-  /// Whether a unit fails by this evidence: outliers on the host backend are named only.
+  /// True if a unit fails by this evidence. Outliers on the host backend only warn.
   bool counts(const std::vector<Evidence>&) const;
-  /// Limits that most ranks miss, by family.
+  /// The limits that most ranks miss, by family.
   const std::map<std::string, std::vector<const Finding*>>& alike() const { return alike_; }
 
  private:

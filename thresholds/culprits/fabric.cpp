@@ -1,5 +1,4 @@
-// Decides which part of a network is at fault: the rules by which rail, leaf, host, uplink, NIC and path compete for
-// the same evidence, in their order.
+// Finds the part of a network at fault: rules for rail, leaf switch, host, uplink, NIC and path, in their order.
 #include "thresholds/culprits/fabric.hpp"
 
 #include <fmt/format.h>
@@ -21,12 +20,12 @@ constexpr double slow = PairRounds::slow;
 /// One value has heavier tails than the best of several.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
 constexpr std::size_t enough_rounds = 3;
-/// For an AllReduce over all rails: the slowest of eight delays all, and in some hundred pairs one has a rail that
-/// pauses three times. A wrong plan of NCCL, or a link inside a host, costs more than this.
+/// For an AllReduce over all rails: the slowest of eight delays all, and in some hundred pairs one rail pauses three
+/// times. A wrong plan of NCCL, or a link inside a host, costs more than this.
 constexpr double slow_sum = 0.7;
-/// The share of a leaf, or of the rails of a host, that is most of it.
+/// The share of a leaf switch, or of the rails of a host, that counts as most of it.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
-/// Two hosts are one pair, whose ends cannot be told apart.
+/// Two hosts are one pair, whose ends cannot be distinguished.
 constexpr std::size_t least_hosts = 3;
 
 class FabricJudge {
@@ -62,7 +61,7 @@ class FabricJudge {
 
   bool open(const Place& place) const { return rounds_.low(place) && !explained_.contains(place); }
 
-  // The NICs of these hosts on a rail that have values.
+  // Returns the NICs of these hosts on a rail that have values.
   std::vector<Place> places_of(const std::vector<std::size_t>& hosts, std::size_t rail) const {
     std::vector<Place> places;
     for (const std::size_t host : hosts) {
@@ -77,13 +76,13 @@ class FabricJudge {
     return hosts;
   }
 
-  // The slow ones that no suspect explains.
+  // Returns the slow ones without a suspect that explains them.
   std::vector<Place> open_of(std::vector<Place> places) const {
     std::erase_if(places, [&](const Place& place) { return !open(place); });
     return places;
   }
 
-  // The median of the best rates of slow NICs, over that of others.
+  // Returns the median of the best rates of slow NICs, relative to the others.
   double middle(const std::vector<Place>& places) const {
     std::vector<double> xs;
     for (const Place& place : places) xs.push_back(*rounds_.best(place));
@@ -106,7 +105,7 @@ class FabricJudge {
       explained_.insert(place);
       if (d.places.size() < max_offenders) d.places.push_back(culprit(rounds_.facts(place), rounds_.best_rate(place)));
       const auto values = rounds_.at.find(place);
-      if (values == rounds_.at.end()) continue;  // the other end of a pair whose own partner is unknown
+      if (values == rounds_.at.end()) continue;  // the other end of a pair without a known partner
       for (const Value& value : values->second) {
         if (value.x >= slow) continue;
         evidence.push_back({value.key, PairRounds::metric, Judgement::peers, value.rate,
@@ -123,7 +122,7 @@ class FabricJudge {
     return x <= 0 ? "does not answer" : fmt::format("is {:.0f} % slow", 100 * (1 - x));
   }
 
-  // The rate of a rail over the usual one; 1 if no rail has a rate.
+  // Returns the rate of a rail relative to the usual one; 1 if no rail has a rate.
   static double against_others(const std::vector<double>& rates, std::size_t rail) {
     std::vector<double> known;
     for (const double rate : rates) {
@@ -134,7 +133,7 @@ class FabricJudge {
     return rates[rail] / usual;
   }
 
-  // All hosts on one rail against the other rails: no single NIC.
+  // Compares all hosts of one rail with the other rails. A single NIC is not the cause.
   void judge_rails() {
     if (rounds_.rails < 2) return;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
@@ -157,7 +156,7 @@ class FabricJudge {
   void judge_leaves() {
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
       auto groups = rounds_.leaves();
-      if (groups.size() == 1) groups.clear();  // then it is all hosts
+      if (groups.size() == 1) groups.clear();  // equal to all hosts
       for (const auto& [leaf, members] : groups) {
         const auto places = open_of(places_of(members, rail));
         if (places.size() < min_values_of_leaf ||
@@ -166,7 +165,7 @@ class FabricJudge {
         }
         const double x = middle(places);
         suspect({Cause::slow_leaf}, places, x,
-                fmt::format("leaf {} on {} {} for {} of its {} hosts, inside the leaf too", leaf, rail_text(rail),
+                fmt::format("leaf {} on {} {} for {} of its {} hosts, also inside the leaf", leaf, rail_text(rail),
                             slowness(x), places.size(), members.size()),
                 "look at the ports, errors and firmware of this leaf switch");
       }
@@ -210,32 +209,32 @@ class FabricJudge {
   }
 
   void judge_nics() {
-    // Without a topology many hosts that are slow on one rail may share a leaf.
+    // Without a topology, many hosts that are slow on one rail may share a leaf switch.
     const bool known = rounds_.leaves().size() > 0;
     for (std::size_t rail = 0; rail < rounds_.rails && !known; ++rail) {
       const auto places = open_of(places_of(all_hosts(), rail));
       if (places.size() < 2 * min_values_of_leaf) continue;
       const double x = middle(places);
       suspect({Cause::slow_leaf, Cause::slow_uplink}, places, x,
-              fmt::format("{} hosts on {}: the middle one {}; hosts of one leaf, perhaps", places.size(),
+              fmt::format("{} hosts on {}: the median host {}; they may share a leaf switch", places.size(),
                           rail_text(rail), slowness(x)),
-              "say which host is under which leaf (topology in the site file), and measure pairs again");
+              "add the leaf switch of each host to the site file (topology), and measure pairs again");
     }
     for (const auto& [place, values] : rounds_.at) {
       if (!open(place)) continue;
       const double x = *rounds_.best(place);
-      // The reference is the best of several rounds, 2 % above the usual rate: of 8,000 NICs one may have no such
-      // round by chance. A NIC that is slow against the usual rate was measured again.
+      // The reference is the best of several rounds, 2 % above the usual rate. By chance one of 8,000 NICs may have no
+      // such round. A NIC that is slow against the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
-      // Half of its rounds are slow for its uplink: the best of the others scatters more.
+      // The uplink slows half of its rounds. The best of the other half varies more.
       if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = rounds_.facts(place).rank;
       const bool pcie = table_.is_out(gpu_unit(rank), "pcie");
       suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
               fmt::format("{} of {} {} with each of {} partners{}{}", rail_text(place.second),
                           rounds_.hosts[place.first].name, slowness(x), values.size(), rounds_.way_of({place}),
-                          pcie ? "; its GPU's PCIe is slow too" : ""),
+                          pcie ? "; the PCIe link of its GPU is slow too" : ""),
               "look at this NIC: link rate and width, cable, error counters (ibdiagnet, ethtool -S), PCIe of the NIC");
     }
   }
@@ -251,7 +250,7 @@ class FabricJudge {
         suspect({two ? Cause::slow_uplink : Cause::slow_path}, places, path.x,
                 fmt::format("between leaf {} and leaf {} {} {}", path.leaves.first, path.leaves.second,
                             rail_text(path.rail), slowness(path.x)),
-                two ? "look at the uplinks of both leaves: with two leaves it is unknown which"
+                two ? "look at the uplinks of both leaves: with two leaves the faulty one is unknown"
                     : "look at the routes between these leaves: a spine link, ECMP or adaptive routing");
       });
       across_explained_.insert(places.begin(), places.end());
@@ -269,7 +268,7 @@ class FabricJudge {
       leave_open([&] {
         suspect(
             {Cause::slow_uplink}, places, x,
-            fmt::format("leaf {} on rail {} {} to every other leaf, and not inside", leaf, joined(names), slowness(x)),
+            fmt::format("leaf {} on rail {} {} to every other leaf, but not inside", leaf, joined(names), slowness(x)),
             "look at the uplinks of this leaf and its spine: links down, errors, ECMP or adaptive routing");
       });
       for (const auto& [rail, ignored] : rails) {
@@ -278,7 +277,7 @@ class FabricJudge {
     }
   }
 
-  /// The hosts show the fault, and do not have it.
+  /// These hosts show the fault, but are not its cause.
   template <class Say>
   void leave_open(const Say& say) {
     const auto before = explained_;
@@ -286,7 +285,7 @@ class FabricJudge {
     explained_ = before;
   }
 
-  // Judges pairs that were slow or silent once, while both ends are good with others.
+  // Judges pairs that were slow or silent once, although both ends are good with others.
   void judge_single_pairs() {
     std::set<std::pair<std::size_t, std::size_t>> said;
     for (const auto& [place, values] : rounds_.at) {
@@ -303,7 +302,7 @@ class FabricJudge {
         if (!said.insert(pair).second) continue;
         const auto again = rounds_.repeated(value, rail);
         const bool silent = value.x <= 0;
-        // A path between leaves is shared by chance; judge_between_leaves() finds what is wrong with it for all.
+        // A path between leaf switches is shared by chance; judge_between_leaves() finds a fault of the path itself.
         const bool fails =
             silent ? !again || *again <= 0
                    : again && *again < slow_once && !value.across && !rounds_.by_chance(value, rail, *again);
@@ -313,11 +312,11 @@ class FabricJudge {
         }
         const double x = again.value_or(value.x);
         auto& d = suspect({Cause::slow_path}, {{pair.first, rail}, {pair.second, rail}}, x,
-                          fmt::format("{} and {} {} on {}, and each is good with others{}",
+                          fmt::format("{} and {} {} on {}, but each is good with others{}",
                                       rounds_.hosts[pair.first].name, rounds_.hosts[pair.second].name,
                                       silent ? "do not answer each other" : "are slow with each other", rail_text(rail),
                                       again ? "; repeated" : ""),
-                          "look at what lies between these two: routes, firewall, access lists, the switch port pair");
+                          "look at routes, firewall, access lists and switch ports between these two");
         d.place_count = 2;
         explained_.erase({pair.first, rail});
         explained_.erase({pair.second, rail});
@@ -325,10 +324,11 @@ class FabricJudge {
     }
   }
 
-  // Judges AllReduce over all rails of two hosts that are good with each other rail by rail: NVLink, the paths from
-  // GPUs to NICs and NCCL's plan work together there. The suspect is the pair: one figure cannot tell its ends apart.
+  // Judges AllReduce over all rails of two hosts whose single rails are good with each other. It depends on NVLink, the
+  // paths from GPUs to NICs and NCCL's plan together. The suspect is the pair, because one figure does not distinguish
+  // its ends.
   void judge_sums() {
-    std::vector<double> inside;  // leaves: across, one rail of all shares a port by chance
+    std::vector<double> inside;  // across leaf switches, one rail may share a port by chance
     for (const auto& [pair, sums] : rounds_.sums) {
       for (const Sum& sum : sums) {
         if (sum.rate > 0) all_sums_.push_back(sum.rate);
@@ -343,11 +343,11 @@ class FabricJudge {
     }
   }
 
-  // Hosts that a suspect explains.
+  // The hosts that a suspect explains.
   std::set<std::size_t> named_hosts() const {
     std::set<std::size_t> named;
     for (const Place& place : explained_) named.insert(place.first);
-    for (const Diagnosis& d : out_.suspects) {  // no place of two hosts that do not answer each other is explained
+    for (const Diagnosis& d : out_.suspects) {  // two hosts that do not answer each other explain no other host
       for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
         const bool is =
             std::ranges::any_of(d.places, [&](const Culprit& place) { return place.host == rounds_.hosts[host].name; });
@@ -357,7 +357,7 @@ class FabricJudge {
     return named;
   }
 
-  // Hosts that died after the rounds of single rails.
+  // Hosts that stopped answering after the rounds of single rails.
   void judge_silent_hosts(std::set<std::size_t>& named) {
     std::map<std::size_t, std::set<std::size_t>> silent, answered;  // partners
     for (const auto& [pair, sums] : rounds_.sums) {
@@ -409,7 +409,7 @@ class FabricJudge {
     d.place_count = 2;
   }
 
-  // The rails of two hosts, none of which is slow by itself.
+  // Checks the rails of two hosts; none is slow by itself.
   std::string rails_of(std::size_t a, std::size_t b) const {
     std::size_t all = 0, answered = 0;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
@@ -432,7 +432,7 @@ class FabricJudge {
           Status::pass, fmt::format("{} hosts, {} rails: all pairs alike", rounds_.hosts.size(), rounds_.rails)));
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", rounds_.hosts.size(), rounds_.rails,
-                            out_.suspects.empty() ? "nobody stands out" : plural(out_.suspects.size(), "suspect"));
+                            out_.suspects.empty() ? "no outlier" : plural(out_.suspects.size(), "suspect"));
     if (!all_sums_.empty()) {
       out_.said += fmt::format("; AllReduce of two hosts {:.4g} GB/s at the median", median(all_sums_));
     }

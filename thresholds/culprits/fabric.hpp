@@ -29,11 +29,11 @@ struct FabricJudgement {
   std::vector<Diagnosis> suspects;  // the strongest first
   std::vector<Finding> findings;
   std::vector<Finding> wrong_data;
-  bool judged = false;  // by peers: there are enough hosts
+  bool judged = false;  // compared with peers: there are enough hosts
   std::string said;
 };
 
-/// `leaves`: of hosts whose leaf switch is not on record.
+/// `leaves` has the leaf switch of hosts without one in the results.
 FabricJudgement judge_fabric(const Benchmarks&, const UnitTable&, const std::map<std::string, std::string>& leaves);
 
 }  // namespace shakedown

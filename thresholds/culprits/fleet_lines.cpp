@@ -23,7 +23,7 @@ namespace shakedown {
 namespace {
 
 constexpr double slower_by = 0.02, hotter_by = 8, alpha = 0.01;
-// Degrees by which GPUs under one load differ, by their place in the air of a host: few of them do not show it.
+// The variation of GPU temperatures under equal load, by their place in the air flow of a host.
 constexpr double known_celsius = 3;
 
 using ByGpu = std::vector<std::optional<double>>;
@@ -38,14 +38,14 @@ std::vector<std::string> of_hosts(const Context& context, const std::map<std::st
   return words;
 }
 
-// A fact of each rank; empty if unknown.
+// Returns a fact by rank; empty if unknown.
 std::vector<std::string> of_ranks(const DividingFacts& facts, const std::string& name, std::size_t ranks) {
   std::vector<std::string> words(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) words[rank] = facts.value(name, static_cast<int>(rank)).value_or("");
   return words;
 }
 
-// By what GPUs are put together, and their groups; without those kinds of which all are one, or nothing is known.
+// The kinds of groups and their groups, without kinds that have only one or no known group.
 std::vector<std::pair<Grouping, Groups>> groupings(const Measured& measured, const Context& context,
                                                    const Places& places) {
   auto leaves = places.leaves;
@@ -79,7 +79,7 @@ struct Statistics {
   bool beyond_chance = false;
 };
 
-/// The values of all GPUs in order, so that the median of those outside of a group is found by those in it.
+/// The values of all GPUs in order, to find the median outside of a group quickly.
 class Fleet {
  public:
   Fleet(const ByGpu& values, double known_sigma) : values_(values), places_(values.size()) {
@@ -119,7 +119,7 @@ class Fleet {
   }
 
  private:
-  // The nth of those that are not at these places.
+  // Returns the nth value that is not at these places.
   double other(std::size_t n, const std::vector<std::size_t>& left_out) const {
     for (const std::size_t place : left_out) {
       if (place > n) break;
@@ -134,7 +134,7 @@ class Fleet {
   double sigma_ = 0;
 };
 
-// How much faster than the others each GPU is in a class; of copies the median of those that it receives.
+// Returns how much faster than the others each GPU is in a class; for copies the median of those that it receives.
 ByGpu faster(const Column& column) {
   std::vector<std::vector<double>> all(column.context->ranks.size());
   for (const Cell& cell : column.cells) all[static_cast<std::size_t>(cell.unit.rank)].push_back(-cell.shortfall);
@@ -189,7 +189,8 @@ void add_lines(FleetLines& said, const Measured& measured, const UnitTable& tabl
   }
 }
 
-// A limit that the fleet beats by this factor is a sanity limit and no reference: launches, jitter, collectives of one rank.
+// A limit that the fleet exceeds by this factor is a sanity limit and no reference: launches, jitter, collectives of
+// one rank.
 constexpr double says_something = 1.0;
 
 std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
@@ -201,7 +202,7 @@ std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
   return known.empty() ? std::nullopt : std::optional(median(std::move(known)));
 }
 
-// Where a class has rows with a reference and rows with a limit alone, the reference says more.
+// If a class has rows with a reference, rows with only a limit are ignored.
 std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile) {
   std::map<ClassMetric, std::array<std::vector<double>, 2>> all;
   for (const Rule& rule : profile.rules) {
@@ -235,10 +236,10 @@ std::string group_text(const FleetLine& line) { return std::string(name(line.by)
 
 FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const Profile* profile, const Places& places) {
   FleetLines said;
-  // Processors have limits of sanity alone, from which a distance says nothing.
+  // CPUs have only sanity limits, so a distance from them has no meaning.
   const bool gpus = !measured.files.empty() && measured.files.front().context.backend == Backend::cuda;
   if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
-  // On the host backend ranks share cores: their place does not explain which are slow.
+  // On the host backend ranks share cores, so groups do not explain slow ranks.
   if (table.counts && !table.columns.empty()) add_lines(said, measured, table, places);
   return said;
 }

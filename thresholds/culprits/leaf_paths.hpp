@@ -1,4 +1,4 @@
-// Finds slow uplinks of leaf switches, and slow paths between two of them, in rounds of pairs. Pure.
+// Finds slow uplinks of leaf switches, and slow paths between two leaf switches, in rounds of pairs. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ struct LeafPaths {
   std::map<std::string, std::map<std::size_t, double>> uplinks;  // leaf -> rail -> x
 };
 
-/// Fewer values than this show nothing about a leaf.
+/// The minimum number of values for a statement about a leaf switch.
 inline constexpr std::size_t min_values_of_leaf = 3;
 
-/// The slow ones. Pairs with an explained end are left out.
+/// Returns the slow uplinks and paths. Leaves out pairs whose slowness an end explains.
 LeafPaths slow_between_leaves(const PairRounds&, const std::set<PairRounds::Place>& explained);
 
 }  // namespace shakedown

@@ -108,7 +108,7 @@ void PairRounds::read_values() {
 }
 
 std::vector<PairRounds::Place> PairRounds::unseen() const {
-  // A row with an error has no values, and fails by itself.
+  // A row with an error has no values; the error is a finding of its own.
   if (hosts.size() < 2 || std::ranges::any_of(rows, [](const Benchmark* row) { return row->error() != nullptr; })) {
     return {};
   }
@@ -239,10 +239,10 @@ std::optional<double> PairRounds::repeated(const Value& value, std::size_t rail)
 
 bool PairRounds::by_chance(const Value& value, std::size_t rail, double repeated) const {
   constexpr double most = 0.001;          // networks with such a pair
-  constexpr double prior = 0.01, of = 5;  // what few values are taken for
+  constexpr double prior = 0.01, of = 5;  // the assumption for few values
   const double x = std::max(repeated, value.rate / typical[rail]), count = static_cast<double>(inside_.size());
   const auto below = std::lower_bound(inside_.begin(), inside_.end(), x) - inside_.begin();
-  const auto others = std::max(0.0, static_cast<double>(below) - 1);  // this one is no witness
+  const auto others = std::max(0.0, static_cast<double>(below) - 1);  // this value does not count as its own witness
   const double part = (others + prior * of) / (count + of);
   const auto rounds = 1 + again(value.host, value.partner, rail).size();
   return count * std::pow(part, static_cast<double>(rounds)) > most;

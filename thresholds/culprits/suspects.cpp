@@ -1,4 +1,4 @@
-// Decides in which order GPU, node, link and clock explain the same evidence.
+// Explains evidence by a GPU, node, link or clock, in this order.
 #include "thresholds/culprits/suspects.hpp"
 
 #include <algorithm>
@@ -18,9 +18,9 @@
 namespace shakedown {
 namespace {
 
-// A clock that is lower than that of the peers by this share explains a slow GEMM.
+// A clock lower than that of the peers by this share explains a slow GEMM.
 constexpr double low_clock = 0.03;
-// Chips differ by 2 to 3 %; a user will ask about one that differs by three times that.
+// Chips differ by 2 to 3 %; users will ask about three times that.
 constexpr double asked_about = 0.075;
 
 class Investigation {
@@ -100,37 +100,37 @@ class Investigation {
       const bool explained = clock && *clock >= low_clock;
       Diagnosis d = evidence_.diagnosis(
           explained ? std::vector{Cause::power_or_heat} : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
-      d.detail = explained ? "GEMM is slow, GEMM per GHz is not: its clock is " + percent_text(*clock) +
+      d.detail = explained ? "GEMM is slow, GEMM per GHz is normal: its clock is " + percent_text(*clock) +
                                  " below that of its peers"
-                           : "GEMM is slow; no clock was recorded that could explain it";
+                           : "GEMM is slow; its clock was not recorded";
       d.next = look;
       return d;
     }
     if (ports) {
       Diagnosis d = evidence_.diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
-      d.detail = "every copy to it and from it is slow, its GEMM and HBM are not: its ports";
+      d.detail = "all copies to it and from it are slow, its GEMM and HBM are normal: its ports";
       d.next = evidence_.on_host(rank, "nvidia-smi nvlink -s -i " + evidence_.gpu(rank));
       return d;
     }
     if (evidence_.is_slow(rank, Aspect::pcie)) {
       Diagnosis d = evidence_.diagnosis({Cause::slow_link}, {rank});
-      d.detail = "copies between it and its host's memory are slow: its PCIe link";
+      d.detail = "copies between it and host memory are slow: its PCIe link";
       d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " | grep -A12 'GPU Link Info'");
       return d;
     }
     if (evidence_.is_slow(rank, Aspect::processor)) {
       Diagnosis d = evidence_.diagnosis({Cause::busy_core}, {rank});
-      d.detail = "the processor that feeds it is busy or slow" + taken_from(rank) + "; its GPU shows nothing of it";
+      d.detail = "the CPU core that feeds it is busy or slow" + taken_from(rank) + "; its GPU is normal";
       d.next = evidence_.on_host(rank, "ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
       return d;
     }
     Diagnosis d = evidence_.diagnosis({Cause::slow_gpu}, {rank});
-    d.detail = "it falls short in what its peers reach";
+    d.detail = "it is slower than its peers";
     d.next = look;
     return d;
   }
 
-  // The program that used the core of a rank in the meantime, as far as the kernel shows.
+  // Returns the program that used the core of a rank during the measurement, as far as the kernel reports it.
   std::string taken_from(int rank) const {
     for (const auto& [key, benchmark] : evidence_.benchmarks()) {
       if (key.family() != "jitter" || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
@@ -140,17 +140,17 @@ class Investigation {
       };
       const auto stolen = of("stolen"), waited = of("waited");
       if (!stolen || *stolen < low_clock) continue;
-      return ": its core did other things for " + percent_text(*stolen) + " of the time, " +
-             (!waited                  ? "the process that had it is unknown"
-              : *waited >= *stolen / 2 ? "other threads had it"
-                                       : "no other thread had it: interrupts, firmware or a hypervisor");
+      return ": the core did other work for " + percent_text(*stolen) + " of the time, " +
+             (!waited                  ? "the process is unknown"
+              : *waited >= *stolen / 2 ? "other threads used it"
+                                       : "no other thread used it: interrupts, firmware or a hypervisor");
     }
     return "";
   }
 
   // --- nodes ---
 
-  // A host is at fault if nearly all of its ranks are, or if even its better ranks are slow.
+  // A host is at fault if nearly all of its ranks are slow, or even its better ranks.
   void judge_nodes(SlowCopies& copies) {
     if (evidence_.ranks_of().size() > 1) {
       std::set<std::string> suspects;
@@ -169,14 +169,13 @@ class Investigation {
                         static_cast<double>(slow_ranks.size()) >= nearly_all * static_cast<double>(ranks.size());
     const auto& whole = evidence_.shown(host_unit(ranks.front()), Aspect::other).failing;
     const auto& own = evidence_.shown(host_unit(ranks.front()), Aspect::collective).failing;
-    // The AllReduce of a host is as slow as the slowest of its GPUs and links: if one of them stands out, that is the
-    // cause.
+    // The AllReduce of a host is as slow as its slowest GPU or link. An outlier among them is the cause.
     const bool only_own = !own.empty() && slow_ranks.empty() && whole.empty() && !copies.has_open(host);
     if (!nearly && whole.empty() && !only_own) return;
     std::vector<Evidence> evidence = whole;
     evidence.insert(evidence.end(), own.begin(), own.end());
     bool clocks = nearly, fails = (!whole.empty() || only_own) && peers_count();
-    // If a part of its GPUs is slow, they are slow by themselves.
+    // If only some of its GPUs are slow, they are slow by themselves.
     for (const int rank : nearly ? slow_ranks : std::vector<int>{}) {
       const Diagnosis& d = by_rank_.at(rank);
       clocks = clocks && d.causes.front() == Cause::power_or_heat;
@@ -193,7 +192,7 @@ class Investigation {
     d.places = {host_culprit(host)};
     d.place_count = 1;
     d.detail = nearly     ? std::to_string(slow_ranks.size()) + " of its " + plural(ranks.size(), "rank") + " stand out"
-               : only_own ? "its GPUs and links are like those of the other hosts"
+               : only_own ? "its GPUs and links are normal"
                           : "its ranks are slower than those of the other hosts";
     d.detail += alone(host) + facts_.hint(ranks);
     d.heat = std::ranges::any_of(ranks, [&](int rank) { return telemetry().hot(rank); });
@@ -202,7 +201,7 @@ class Investigation {
     suspects_.push_back(std::move(d));
   }
 
-  // Adds whether the AllReduce inside a host is slow: it separates the node from the network.
+  // Adds whether the AllReduce inside a host is slow, which distinguishes the node from the network.
   std::string alone(const std::string& host) const {
     bool measured = false, slow = false;
     for (const Comparison& c : evidence_.table().comparisons) {
@@ -214,11 +213,11 @@ class Investigation {
       }
     }
     if (!measured) return "";
-    return slow ? "; its own AllReduce is slow too: the node, not the network"
-                : "; its own AllReduce is as fast as that of the others";
+    return slow ? "; the AllReduce inside it is slow too: the node is at fault, not the network"
+                : "; the AllReduce inside it is normal";
   }
 
-  // A host that alone has another fact, and is a little slower: the fact may be why, and so may the host.
+  // A slightly slower host that alone has another fact: the fact or the host may be the cause.
   void judge_lone_hosts() {
     for (const Population& p : evidence_.table().populations) {
       if (!p.host) continue;
@@ -244,7 +243,7 @@ class Investigation {
 
   // --- clocks ---
 
-  // Healthy GEMM per GHz at a low clock: heat or the supply if the GPU says so, else the chip.
+  // A low clock with normal GEMM per GHz: heat or the power supply if the GPU reports it, else the chip.
   void judge_clocks() {
     std::vector<std::pair<double, int>> silicon;
     bool clocks = true;
@@ -256,7 +255,7 @@ class Investigation {
         Diagnosis d = evidence_.diagnosis({Cause::power_or_heat}, {rank});
         d.fails = peers_count();
         d.percent = 100 * *clock;
-        d.detail = "its clock is " + percent_text(*clock) + " below that of its peers, and the GPU says why";
+        d.detail = "its clock is " + percent_text(*clock) + " below that of its peers, and the driver reports the reason";
         d.next =
             evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d PERFORMANCE,TEMPERATURE,POWER");
         suspects_.push_back(std::move(d));
@@ -278,13 +277,13 @@ class Investigation {
     d.place_count = silicon.size();
     d.percent = 100 * silicon.front().first;
     d.detail = plural(silicon.size(), "GPU") + (silicon.size() == 1 ? " runs" : " run") + " GEMM " +
-               percent_text(asked_about) + " or more below the median, within what healthy chips differ by" +
-               (clocks ? "; per GHz they are like the others" : "; no clock was recorded that could say more");
+               percent_text(asked_about) + " or more below the median, within the variation of healthy chips" +
+               (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
     d.next = measure_command("gemm", context_->world_size);
     suspects_.push_back(std::move(d));
   }
 
-  // Median over GEMMs of how far a rank's raw rate is below that of its peers; only of those who may be asked about.
+  // Returns the median over GEMMs of a rank's shortfall in raw rate, only for ranks that users will ask about.
   std::map<int, double> raw_shortfalls() const {
     std::vector<std::vector<double>> all(evidence_.size());
     for (const Comparison& c : evidence_.table().comparisons) {
@@ -313,7 +312,7 @@ class Investigation {
     }
     for (auto& [rank, evidence] : wrong) {
       Diagnosis d = evidence_.diagnosis({Cause::wrong_data}, {rank});
-      d.detail = "its data were wrong in " + plural(evidence.size(), "benchmark");
+      d.detail = "it had wrong data in " + plural(evidence.size(), "benchmark");
       d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d ECC,ROW_REMAPPER");
       add_evidence(d, std::move(evidence));
       suspects_.push_back(std::move(d));
@@ -321,7 +320,7 @@ class Investigation {
   }
 
   void sort() {
-    // Slow parts are sorted by how slow they are.
+    // Slow parts are in order of their shortfall.
     const auto rank_of = [](const Diagnosis& d) {
       constexpr std::array others{Cause::configuration, Cause::busy_core, Cause::late_rank, Cause::slow_silicon};
       const auto other = std::find(others.begin(), others.end(), d.causes.front());

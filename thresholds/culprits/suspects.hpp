@@ -11,9 +11,9 @@
 
 namespace shakedown {
 
-/// All suspects in the only order there is: those that fail before those that do not, wrong data, what is slow by how
-/// much it is slow, and then what has no place. `findings` are those of all judgements, `network` the suspects between
-/// hosts. A part that a suspect explains is not a suspect of its own.
+/// Returns all suspects in the final order: failing ones first, then wrong data, then by shortfall, then those without
+/// a place. `findings` are those of all judgements, `network` the suspects between hosts. A part whose fault a suspect
+/// explains is not a suspect of its own.
 std::vector<Diagnosis> diagnose(const Benchmarks&, UnitTable, const std::vector<Finding>& findings,
                                 std::vector<Diagnosis> network);
 

@@ -1,5 +1,5 @@
-// An attribution refers to a finding of an earlier stage, and says which ranks the finding is about and how it counts.
-// The finding itself stays as it is: the verdict has a new one, made of both.
+// An attribution refers to a finding of an earlier stage, and adds the ranks at fault and the resulting severity. The
+// finding itself never changes: the verdict has a new one, made from both.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 namespace shakedown {
 
 struct Attribution {
-  std::size_t finding = 0;  // index among those that the stage was given
+  std::size_t finding = 0;  // index in the findings of the stage
   Status status = Status::fail;
   Severity severity = Severity::fail;
-  std::optional<std::vector<Culprit>> offenders = std::nullopt;  // all, the worst first; nullopt: the same ones
+  std::optional<std::vector<Culprit>> offenders = std::nullopt;  // the complete list, worst first; nullopt: unchanged
   Part part = {};                                                // of these offenders
-  std::optional<double> value = std::nullopt;                    // nullopt: the same one
+  std::optional<double> value = std::nullopt;                    // nullopt: unchanged
   std::optional<std::vector<int>> own = std::nullopt;            // Finding::own
-  std::string reason = "";                                       // empty: nothing to add to its detail
+  std::string reason = "";                                       // added to the detail; may be empty
 };
 
-/// The findings, with a new one in place of each that an attribution is about.
+/// Returns the findings, with a new one in place of each that has an attribution.
 std::vector<Finding> attributed(std::vector<Finding>, const std::vector<Attribution>&);
 
 }  // namespace shakedown

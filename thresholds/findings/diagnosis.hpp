@@ -24,8 +24,8 @@
 
 namespace shakedown {
 
-/// The kind of fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
-/// Those between hosts (thresholds/culprits/fabric.hpp) come last.
+/// The kind of fault. slow_silicon is a healthy chip with a lower clock than others at the power limit. Kinds between
+/// hosts (thresholds/culprits/fabric.hpp) are last.
 enum class Cause {
   slow_gpu,
   slow_link,
@@ -51,36 +51,36 @@ struct Evidence {
   Key key;
   std::string metric;
   Judgement by = Judgement::peers;
-  std::optional<double> value, expected;  // expected: the median of the peers, or the limit of a rule
-  std::optional<double> percent;          // how far value is on the bad side of expected
-  std::optional<double> mads;             // the same in MADs of the peers
+  std::optional<double> value, expected;  // median of the peers, or the limit of a rule
+  std::optional<double> percent;          // relative distance on the bad side of `expected`
+  std::optional<double> mads;             // the same distance in MADs of the peers
 };
 
 inline constexpr std::size_t max_evidence = 6;  // shown for a suspect; the count is always complete
 
-/// Findings put together: what is at fault, where it is and what to do.
+/// A suspect: the part at fault, the evidence and the next command.
 struct Diagnosis {
-  std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
-  bool heat = false;            // it held the clock of the place down
-  bool fails = true;            // false: shown, because users will ask, and no reason to reject a part
+  std::vector<Cause> causes;    // several if the evidence does not separate them, the most likely first
+  bool heat = false;            // this reason lowered the clock of the place
+  bool fails = true;            // false: shown only because users will ask
   Part part = {};               // of those between hosts
-  std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
+  std::vector<Culprit> places;  // the GPU; for a link source and destination; for a node its host
   std::size_t place_count = 0;
   std::optional<double> percent, mads;  // of the strongest evidence
   std::vector<Evidence> evidence;       // at most max_evidence, the strongest first
   std::size_t evidence_count = 0;
-  std::string detail;     // what was seen, in one sentence
+  std::string detail;     // the observation in one sentence
   std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
   std::string next;       // command to run next
 };
 
-/// The strongest first, of which at most max_evidence are kept.
+/// Sets the evidence: the strongest first, at most max_evidence entries.
 void add_evidence(Diagnosis&, std::vector<Evidence>);
 
-/// For suspects that no finding of another judgement names: a clock that heat or the supply holds down.
+/// Returns suspects without a finding of another judgement: a clock that heat or the power supply lowers.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);
 
-/// "slow GPU", or "slow link or slow GPU" where the evidence does not separate them.
+/// Returns "slow GPU", or "slow link or slow GPU" if the evidence does not separate them.
 std::string causes_text(const Diagnosis&);
 
 }  // namespace shakedown

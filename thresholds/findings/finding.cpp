@@ -1,4 +1,4 @@
-// Decides the words that programs and people match on: names of states, the verdict line, the command to run next.
+// Words for programs and people: names of states, the verdict line, the next command.
 #include "thresholds/findings/finding.hpp"
 
 #include <utility>
@@ -89,7 +89,7 @@ Key machine_key(Code code) { return Key("machine/" + std::string(name(code))); }
 
 void set_software_missing(Finding& finding, const std::string& why, int ranks) {
   classify(finding, Code::software_missing);
-  set(finding, Status::inconclusive, "not measured because of software, not the machine: " + why,
+  set(finding, Status::inconclusive, "not measured because of missing software: " + why,
       "install that software, then measure again: " + measure_command(finding.key, ranks));
 }
 

@@ -10,18 +10,18 @@
 
 namespace shakedown {
 
-/// The places of hosts, from the site file.
+/// The places of hosts from the site file.
 struct Places {
   std::map<std::string, std::string> leaves, racks;  // by host
 };
 
 struct JudgeOptions {
-  FamilySet families;                     // judged; all: those that the run was asked for
-  std::optional<std::string> unfinished;  // why the run is not complete: its files alone give no verdict
+  FamilySet families;                     // to judge; all: those that the run requested
+  std::optional<std::string> unfinished;  // why the run is incomplete, so that its files give no verdict
   Expected expected;
-  std::optional<std::string> run_id;  // the only run whose files are judged
+  std::optional<std::string> run_id;  // the only run whose files are accepted
   std::vector<RosterEntry> roster;
-  Places places;  // leaves: of hosts whose leaf switch is not on record
+  Places places;  // leaf switches of hosts without one in the results
   bool mixed_runs = false;
   bool allow_faults = false;
 };

@@ -1,4 +1,4 @@
-// A part of the machine that a finding is about. Pure.
+// The part of the machine that a finding is about. Pure.
 #pragma once
 
 #include <optional>
@@ -19,17 +19,17 @@ constexpr auto words(PartKind) {
 struct Part {
   PartKind kind = PartKind::run;
   std::string id;    // empty for a run
-  std::string host;  // empty where the part is in no single host
+  std::string host;  // empty if the part is not in a single host
 };
 
 Part host_part(const std::string& host);
 
-/// The GPU of a rank: its UUID, PCI address or "rank 3".
+/// Returns the GPU of a rank: its UUID, PCI address or "rank 3".
 Part gpu_part(const RankFacts&);
 
-/// The part that a value of this benchmark and metric at `rank` is about.
+/// Returns the part that a value of this benchmark and metric at `rank` is about.
 Part part_of(const Key&, const std::string& metric, const Context&, int rank);
-/// The same where the source of a copy is known; nullopt: it is no copy between ranks.
+/// Returns the same with a known source of a copy; nullopt if it is not a copy between ranks.
 Part part_of(const Key&, const std::string& metric, const Context&, int rank, std::optional<int> from);
 
 }  // namespace shakedown

@@ -14,15 +14,16 @@
 namespace shakedown {
 namespace {
 
-/// Below this part of its highest clock a GPU is held down, whatever the driver says: in a burst of less than a fifth
-/// of a second clocks fell to 1,545 of 1,980 MHz before NVML named the power cap (H200, driver 580.159).
+/// Below this share of its highest clock a GPU counts as throttled, even without a reason from the driver: in a burst
+/// of less than a fifth of a second clocks fell to 1,545 of 1,980 MHz before NVML reported the power cap (H200, driver
+/// 580.159).
 constexpr double full_clock = 0.97;
 
-/// The driver names the power cap late, and bursts are short: a tenth of one says that the limit was reached.
+/// The driver reports the power cap late, and bursts are short. A tenth of a burst shows that the limit was reached.
 constexpr double capped_part = 0.1;
 constexpr const char* power_cap = "sw_power_cap";
 
-/// "1,980"
+/// Returns "1,980".
 std::string grouped(double value) {
   std::string digits = fmt::format("{:.0f}", std::round(value));
   for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
@@ -34,7 +35,7 @@ std::optional<double> value_of(const ByRank& by_rank, const std::string& name, s
   return found == by_rank.end() ? std::nullopt : found->second.at(rank);
 }
 
-/// The reasons of the repetition in which the GPU was throttled most.
+/// Returns the throttle reasons of the repetition with the most throttling.
 Throttle reasons_of(const Benchmark& benchmark, std::size_t rank) {
   Throttle reasons;
   double most = -1;
@@ -48,7 +49,7 @@ Throttle reasons_of(const Benchmark& benchmark, std::size_t rank) {
   return reasons;
 }
 
-/// "1,410 of 1,980 MHz"; the highest possible is left out where it is unknown.
+/// Returns "1,410 of 1,980 MHz", without the maximum if it is unknown.
 std::string part_of(double value, const std::optional<double>& whole, const std::string& unit) {
   return grouped(value) + (whole ? " of " + grouped(*whole) : "") + " " + unit;
 }
@@ -155,9 +156,9 @@ std::string RankTelemetry::text(int rank) const {
   }
   std::string line = joined(parts) + (parts.empty() ? "" : " in gemm");
   const auto add = [&](const std::string& what) { line += (line.empty() ? "" : "; ") + what; };
-  Throttle reasons;                 // each once, with its most of all rows
-  std::set<std::string> throttled;  // families: a GPU that power holds back in GEMM may be free in HBM
-  std::vector<std::string> errors;  // the first three that differ
+  Throttle reasons;                 // each once, with its maximum over all rows
+  std::set<std::string> throttled;  // families: a GPU at the power limit in GEMM may run freely in HBM
+  std::vector<std::string> errors;  // the first three different ones
   const auto note = [](std::vector<std::string>& texts, const std::string& text) {
     if (text.empty() || texts.size() == 3 || std::find(texts.begin(), texts.end(), text) != texts.end()) return;
     texts.push_back(text);
@@ -236,7 +237,7 @@ std::string cause(const Benchmark& benchmark, int rank) {
     add("not throttled");
   }
   if (clock) add(part_of(*clock, facts.sm_mhz_max, "MHz"));
-  if (reasons.empty() && throttled && slowed) add("for which the driver names no reason", " ");
+  if (reasons.empty() && throttled && slowed) add("without a reason from the driver", " ");
   const auto any = [&](auto is_such) {
     return std::any_of(reasons.begin(), reasons.end(), [&](const auto& reason) { return is_such(reason.first); });
   };
@@ -246,7 +247,7 @@ std::string cause(const Benchmark& benchmark, int rank) {
 
   std::set<std::string> errors;
   for (const Row* row : benchmark.rows) errors.insert(errors_text(row->errors_of(rank), row->errors_rows));
-  for (const auto& error : errors) add(error.empty() ? "" : "errors meanwhile: " + error, "; ");
+  for (const auto& error : errors) add(error.empty() ? "" : "errors during the run: " + error, "; ");
   std::string others;
   for (const auto& process : facts.processes.value_or(std::vector<OtherProcess>{})) {
     others += (others.empty() ? "" : ", ") + text_of(process);

@@ -3,7 +3,7 @@
 
 namespace shakedown {
 
-/// The lowest and the highest value of the figure in all stored launches, and the number of GPUs that were in them.
+/// The lowest and the highest value of the figure in all stored launches, and the number of their GPUs.
 struct Seen {
   double low = 0, high = 0;
   int gpus = 0;

@@ -1,11 +1,11 @@
-// How much a rule's miss means.
+// The severity of a miss of a rule.
 #pragma once
 
 #include "base/names.hpp"
 
 namespace shakedown {
 
-enum class Severity { fail, warn, info };  // warn and info are shown and change no verdict
+enum class Severity { fail, warn, info };  // warn and info never change the verdict
 
 constexpr auto words(Severity) { return names("fail", "warn", "info"); }
 

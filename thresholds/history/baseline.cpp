@@ -1,4 +1,4 @@
-// Decides what belongs into one baseline, what is left out of it, and the format of baseline.json.
+// Selects the contents of a baseline, and defines the format of baseline.json.
 #include "thresholds/history/baseline.hpp"
 
 #include <fmt/format.h>
@@ -27,10 +27,10 @@ constexpr const char* file_name = "baseline.json";
 constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "hosts",     "driver",
                                     "cuda",   "cublaslt", "nccl", "nvls",  "build_type"};
 
-// Recorded since 2026-11-26: older baselines lack them, and of a family without pre-flight the VBIOS is not known.
+// Recorded since 2026-11-26. Older baselines lack them, and families without pre-flight do not know the VBIOS.
 constexpr std::array younger_fields{"power_limit_w", "vbios", "plan", "version"};
 
-// Of these the GPUs of one machine may have several.
+// GPUs of one machine may have several values of these.
 constexpr std::array fields_of_gpus{"power_limit_w", "vbios"};
 
 template <std::size_t n>
@@ -38,19 +38,19 @@ bool is_one_of(const std::array<const char*, n>& fields, const std::string& fiel
   return std::any_of(fields.begin(), fields.end(), [&](const char* known) { return field == known; });
 }
 
-// Variables that are recorded with the tuning, but say where a run took place and not how: which GPUs of a kind, in
-// how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
+// Variables that describe where a run took place, not how: GPUs, size of the allocation, log. Devices, ranks and hosts
+// are compared separately.
 constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
                             "NCCL_DEBUG_FILE"};
 
-/// On GPUs MPI brings the ranks together, and moves no data that is measured.
+/// On GPUs MPI only starts the ranks, and moves no measured data.
 bool decides(const std::string& variable, const Context& context) {
   const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
   return !(of_mpi && context.backend == Backend::cuda) &&
          std::find(places.begin(), places.end(), variable) == places.end();
 }
 
-// A version or state that one family did not need and so did not record says nothing about the set.
+// A version or state that one family did not need, and so did not record, is no difference.
 void add_known(MachineFacts& facts, const std::map<std::string, std::optional<std::string>>& recorded,
                const char* name) {
   const auto found = recorded.find(name);
@@ -114,7 +114,7 @@ void add_file(Baseline& baseline, const Results& file) {
     if (entry.headline.empty()) entry.headline = headline;
     const auto known = entry.series.find(entry.headline);
     if (known != entry.series.end() && known->second.launches.contains(launch)) {
-      // A run id that a user set stays the same from launch to launch.
+      // A run id from the user stays the same between launches.
       const std::string again = launch + "@" + context.started;
       if (baseline.launches.at(launch).started == context.started || known->second.launches.contains(again)) {
         throw InputError(file.file.string() + ": " + key.text() + " of run " + context.run_id +
@@ -155,7 +155,7 @@ Figures figures_of(const Baseline& baseline) {
   return figures;
 }
 
-/// Two measurements of a time agree in six digits by accident, but not three times and wherever they are compared.
+/// Two measurements of a time may agree in six digits by chance, but not three times, and not in every comparison.
 bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
   constexpr int by_accident = 2;
   const auto is_long = [](double value) { return std::stod(fmt::format("{:.6g}", value)) != value; };
@@ -182,7 +182,7 @@ std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& be
       for (auto b = std::next(a); b != set->end(); ++b) {
         if (!is_copy(a->second, b->second)) continue;
         notes.push_back("launches " + a->first + " and " + b->first +
-                        " have the same figures: a copy is no second launch, leave one of them out");
+                        " have the same figures: one is a copy; leave it out");
       }
     }
   }
@@ -190,7 +190,7 @@ std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& be
     for (const auto& [other, theirs] : of_before) {
       if (!is_copy(figures, theirs)) continue;
       notes.push_back("launch " + launch + " is in the baseline" + (other == launch ? "" : " as " + other) +
-                      ": what is compared with itself did not change");
+                      ": leave it out of one side");
     }
   }
   return notes;
@@ -246,7 +246,7 @@ void read_benchmark(const Field& field, Baseline& baseline) {
   BaselineBenchmark& entry = baseline.benchmarks[row.key];
   if (row.series.launches.empty()) field["launches"].refuse("no launches");
   if (!entry.series.emplace(row.metric, row.series).second)
-    field.refuse(row.key + " " + row.metric + " is there twice");
+    field.refuse(row.key + " " + row.metric + " is listed twice");
   if (!row.headline) return;
   if (!entry.headline.empty()) field.refuse(row.key + " has two headlines");
   entry.headline = row.metric;
@@ -273,7 +273,7 @@ Baseline read_document(const Field& root) {
   return baseline;
 }
 
-// nullopt: it is something else.
+// Returns nullopt for other files.
 std::optional<Baseline> read_stored(const fs::path& file) {
   const auto document = read_json(file);
   if (!document.is_object() || !document.contains("baseline")) return std::nullopt;
@@ -306,12 +306,12 @@ Baseline baseline_of(const std::vector<Results>& results) {
 }
 
 std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
-  if (results.empty()) throw InputError("no result files to make a baseline of; name them with --results");
+  if (results.empty()) throw InputError("no result files for a baseline; name them with --results");
   refuse_faults(results, false);
   std::map<std::tuple<std::set<std::string>, std::string, int, int>, std::vector<Results>> kinds;
   for (const Results& file : results) {
     const Context& c = file.context;
-    if (!c.complete) throw InputError(file.file.string() + ": the run broke off before its end; leave it out");
+    if (!c.complete) throw InputError(file.file.string() + ": the run stopped early; leave it out");
     std::set<std::string> devices;
     for (const RankFacts& rank : c.ranks) devices.insert(rank.device);
     kinds[{devices, std::string(name(c.backend)), c.world_size, c.hosts}].push_back(file);
@@ -321,7 +321,7 @@ std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
     baselines.push_back(baseline_of(files));
     for (const auto& [field, values] : baselines.back().facts) {
       if (values.size() < 2 || is_one_of(fields_of_gpus, field)) continue;
-      throw InputError("the files do not make one baseline: " + field + " is " + joined(values) +
+      throw InputError("the files have different configurations: " + field + " is " + joined(values) +
                        " among them; give only files of one configuration");
     }
     if (baselines.back().benchmarks.empty()) throw InputError("no benchmark of these files has a value");
@@ -394,7 +394,7 @@ void leave_out_outliers(Baseline& baseline) {
   std::size_t values = 0;
   for (const auto& [key, entry] : baseline.benchmarks) values += entry.series.at(entry.headline).launches.size();
   constexpr double alpha = 0.01;
-  const double z = bonferroni_z(2 * values, alpha);  // both sides: too good a value is as wrong
+  const double z = bonferroni_z(2 * values, alpha);  // both sides: a value that is too good is wrong too
   for (auto& [key, entry] : baseline.benchmarks) {
     const Series& headline = entry.series.at(entry.headline);
     if (headline.launches.size() < launches_to_judge) continue;
@@ -406,7 +406,7 @@ void leave_out_outliers(Baseline& baseline) {
     for (const auto& [launch, repetitions] : headline.launches) {
       if (!stands_off(median(repetitions))) good.insert(machine_of(baseline, launch));
     }
-    // Launches of one machine differ: latencies with how busy its host is, rates less.
+    // Launches of one machine differ: latencies by the load of its host, rates less.
     const auto is_usual = [&](double value) {
       const bool slow_latency = lower_is_better(entry.headline) && value > centre;
       return slow_latency || std::abs(value - centre) < launches_differ * std::abs(centre);

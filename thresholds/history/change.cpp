@@ -1,4 +1,4 @@
-// Decides what values in turns show: the rank test assumes nothing about the shape of their noise.
+// Compares alternating values. The rank test assumes no shape of their noise.
 #include "thresholds/history/change.hpp"
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace shakedown {
 namespace {
 
-/// The values of both sides, turned so that more is better.
+/// The values of both sides, with the sign that makes more better.
 struct Turns {
   std::vector<double> before, after;
   double sign = 1, scale = 1;  // value = sign * figure; scale: the median before
-  double effect = 0;           // the least relative change to report
+  double effect = 0;           // smallest relative change to report
   HodgesLehmann change;        // relative; negative: worse
   MannWhitney test;
 
@@ -23,7 +23,7 @@ struct Turns {
            *change.high < 2 * effect;
   }
 
-  // Standard deviation of a value, relative; 0 if it cannot be known.
+  // Relative standard deviation of a value; 0 if it cannot be known.
   double sigma() const {
     double squares = 0;
     for (const auto* side : {&before, &after}) {
@@ -58,7 +58,7 @@ void explain_inconclusive(Change& change, const Turns& turns) {
   const std::size_t smaller = std::min(turns.before.size(), turns.after.size());
   change.needed = std::max(sample_size(to_see, sigma, false_alarm, change_power), smaller + 1);
   const std::string have = std::to_string(turns.before.size()) + " and " + std::to_string(turns.after.size()) +
-                           " repetitions, " + std::to_string(*change.needed) + " each would do";
+                           " repetitions, " + std::to_string(*change.needed) + " each would decide";
   const bool few = smaller < sample_size(to_see, 0, false_alarm, change_power);
   change.detail = few ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
 }

@@ -1,4 +1,4 @@
-// Decides which limits a baseline suggests. A proposal: a person reads it before it judges machines.
+// Proposes limits from a baseline. A person must read them before use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Outward to three significant digits: a limit is no measurement.
+// Rounds away from the values to three significant digits.
 double rounded(double value, bool down) {
   if (!(value > 0)) return 0;
   const double step = std::pow(10, std::floor(std::log10(value)) - 2);
@@ -38,7 +38,7 @@ std::vector<double> all(const std::map<std::string, std::vector<double>>& by_lau
   return values;
 }
 
-// "measured 2026-11-21 on 4 x NVIDIA H200, driver 580.159.04, NCCL 2.28.3, NVLS off"
+// Returns "measured 2026-11-21 on 4 x NVIDIA H200, driver 580.159.04, NCCL 2.28.3, NVLS off".
 std::string provenance(const Baseline& baseline) {
   std::string first, last;
   for (const auto& [launch, facts] : baseline.launches) {
@@ -63,7 +63,7 @@ class Proposal {
   Proposal(const Baseline& baseline, const Profile* reference, const FloorOptions& options)
       : baseline_(baseline), reference_(reference), options_(options), provenance_(provenance(baseline)) {}
 
-  // Empty: no limit that could fail, or none that a machine could pass.
+  // Returns the limit; empty if it could never fail or never pass.
   std::string rule(const std::string& key, const BaselineBenchmark& benchmark) const {
     const std::string& metric = benchmark.headline;
     const Series& series = benchmark.series.at(metric);
@@ -157,7 +157,7 @@ std::string floors_yaml(const Baseline& baseline, const std::string& name, const
     rules += rule;
     if (rule.empty()) left += "# no limit for " + key + ": zero, or above what physics allows\n";
   }
-  if (rules.empty()) throw InputError("no benchmark of the baseline has a value to make a floor of");
+  if (rules.empty()) throw InputError("no benchmark of the baseline has a value for a floor");
   return "# Floors proposed from a baseline by shakedown baseline. Read them before they judge machines.\nschema: 2\n"
          "profile: " +
          quoted(name) + "\n" + match(baseline) + (reference == nullptr ? "" : peak(*reference)) +

@@ -1,5 +1,5 @@
-// Decides how far apart two sets of launches may be by chance. Each source of noise adds the variance of what the two
-// sets do not share of it.
+// Estimates the chance difference between two sets of launches. Each source of noise adds the variance that the two
+// sets do not share.
 #include "thresholds/history/launch_noise.hpp"
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 namespace shakedown {
 namespace {
 
-/// The prior of a kind of figure weighs as much as this number of launches more (Smyth, 2004), unless the launches
-/// have `own_degrees` of freedom by themselves.
+/// The prior of a kind of figure weighs as much as this number of launches (Smyth, 2004), unless the launches
+/// themselves have `own_degrees` of freedom.
 constexpr double prior_degrees = 10, own_degrees = 8;
 
-/// Standard deviation of blocks over that of launches: launches that follow each other are alike (autocorrelation 0.7
-/// in the simulation of tests/thresholds/drift_test.cpp).
+/// Standard deviation of blocks over that of launches: successive launches are similar (autocorrelation 0.7 in the
+/// simulation of tests/thresholds/drift_test.cpp).
 constexpr double block_share = 0.75;
 
-/// A launch that is further from its median than this number of standard deviations counts as this far.
+/// Larger deviations of a launch from its median, in standard deviations, count as this one.
 constexpr double most_deviations = 4;
 
-/// Adds the squared deviations of these launches from their median, and how many degrees of freedom they have.
+/// Adds the squared deviations of these launches from their median, and their degrees of freedom.
 void add_squares(const Series& series, double scale, double known, double& squares, double& degrees) {
   const auto units = series.units(true);
   const double centre = median(units), limit = most_deviations * std::max(known * scale, robust_sigma(units));
@@ -106,7 +106,7 @@ Noise LaunchPlan::noise(const Key& key, const std::string& metric, const Series&
     squares += prior_degrees * known.launch * known.launch;
     degrees += prior_degrees;
   }
-  // The part of each side's launches that is in a block, a session or on a machine; the new side's negative.
+  // The share of each side's launches in a block, a session or on a machine; negative for the new side.
   std::map<std::size_t, double> blocks, sessions, machines;
   const auto add = [&](const Series& series, const Places& places, double sign) {
     const double part = sign / static_cast<double>(series.launches.size());
@@ -139,12 +139,12 @@ std::optional<std::string> LaunchPlan::note() const {
   if (old_sessions == new_sessions) return std::nullopt;
   if (hosts_[0] != hosts_[1]) {
     return "other hosts, " + joined(hosts_[1]) + " and " + joined(hosts_[0]) +
-           " in the baseline: what differs from machine to machine is no change";
+           " in the baseline: a difference may come from the machine";
   }
   if (!gpus_[0].empty() && !gpus_[1].empty() && gpus_[0] != gpus_[1]) {
-    return "other GPUs (UUIDs) than in the baseline: what differs from machine to machine is no change";
+    return "other GPUs (UUIDs) than in the baseline: a difference may come from the machine";
   }
-  return "old and new were measured in different sessions: what differs from day to day is no change";
+  return "old and new were measured in different sessions: a difference may come from the day";
 }
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// How much two sets of launches of machines that did not change differ by: what is known of a kind of figure, and what
-// the launches themselves show. Pure. docs/statistics.md has the formulas.
+// The difference between two sets of launches on unchanged machines: from the known noise of a kind of figure, and from
+// the launches themselves. Pure. docs/statistics.md has the formulas.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace shakedown {
 
 /// Standard deviations of the difference of two means of a figure, relative to the older one.
 struct Noise {
-  double sigma = 0;     // of one launch, by what is known and by these launches
-  double launches = 0;  // of the difference, by launches
-  double shared = 0;    // by days and machines, which all figures of a family have in common
-  double degrees = 0;   // of freedom of sigma
+  double sigma = 0;     // of one launch, from both
+  double launches = 0;  // of the difference, from launches
+  double shared = 0;    // from days and machines, common to all figures of a family
+  double degrees = 0;   // degrees of freedom of sigma
 };
 
 /// Which launches of old and new share a block, a session and a machine. Launches on one machine of which none began
@@ -27,10 +27,10 @@ class LaunchPlan {
  public:
   LaunchPlan(const Baseline& before, const Baseline& now);
 
-  /// Returns the noise of one figure: `key` and `metric` name the kind.
+  /// Returns the noise of one figure of the kind of `key` and `metric`.
   Noise noise(const Key& key, const std::string& metric, const Series& before, const Series& now) const;
 
-  /// Returns a note on sessions, hosts and GPUs that differ; nullopt if old and new share all sessions.
+  /// Returns a note on different sessions, hosts and GPUs; nullopt if old and new share all sessions.
   std::optional<std::string> note() const;
 
  private:

@@ -1,6 +1,5 @@
-// Decides what became slower than the baseline, and which sets may be compared at all: another driver, tuning or number
-// of ranks is another measurement. Fails closed: an error, too few launches, or nothing that can be compared, is never
-// "no regression".
+// Finds benchmarks that became slower than the baseline, and refuses sets that are not comparable (driver, tuning,
+// number of ranks). Fails closed: an error, too few launches, or nothing to compare is never "no regression".
 #include "thresholds/history/regression.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +28,7 @@ std::vector<std::string> refuse_different(const std::vector<std::string>& differ
   return notes;
 }
 
-// Returns why a benchmark of `set` has no value; empty if it was not asked for.
+// Returns why a benchmark of `set` has no value; empty if it was not requested.
 std::string why_not(const Benchmarks& set, const std::string& key) {
   const auto found = set.find(key);
   if (found == set.end()) return "was not measured";
@@ -45,11 +44,11 @@ const Series* series_of(const Baseline& set, const std::string& key, const std::
   return found == entry->second.series.end() ? nullptr : &found->second;
 }
 
-// Days and machines move a whole family. There are some eight of these, so that three standard deviations are one wrong
+// Days and machines change a whole family. There are about eight families, so three standard deviations give one false
 // comparison in a hundred.
 constexpr double shared_z = 3;
 
-/// The part that all benchmarks of one comparison share.
+/// The effect that all benchmarks of one family share.
 struct Limits {
   double alpha = 0;        // of a single benchmark
   double least_named = 0;  // relative
@@ -63,26 +62,26 @@ class Pair {
 
   std::size_t place;  // in the changes
   double gain;        // relative to the older median; negative: worse
-  double effect;      // the least gain or loss to report
+  double effect;      // smallest gain or loss to report
   Noise noise;
 
-  /// The gain as a normal value. `alpha` is that of Limits.
+  /// Returns the gain as a normal value. `alpha` is that of Limits.
   double z(double alpha) const {
     const double sum = error(alpha);
     return sum > 0 ? normal_of_student(gain / sum, noise.degrees) : gain == 0 ? 0 : std::copysign(99, gain);
   }
-  /// How far launches alone move the gain to one side with probability `p`.
+  /// Returns the deviation that launches alone exceed on one side with probability `p`.
   double margin(double p) const { return noise.launches * student(p); }
-  /// The loss that is more than launches, days and machines differ by.
+  /// Returns the smallest loss beyond the noise of launches, days and machines.
   double least_loss(double alpha) const { return error(alpha) * student(alpha); }
 
  private:
   double student(double p) const { return student_of_normal(-normal_quantile(p), noise.degrees); }
-  // At `alpha` the part that a family shares reaches `shared_z` of its standard deviations.
+  // At `alpha` the shared effect of a family reaches `shared_z` of its standard deviations.
   double error(double alpha) const { return std::hypot(noise.launches, shared_z / student(alpha) * noise.shared); }
 };
 
-// A collective of one rank copies inside its GPU or does nothing: it says nothing of links.
+// A collective of one rank copies inside its GPU or does nothing, so it does not show links.
 bool sends_nothing(const Key& key, int ranks) { return ranks == 1 && is_collective(key.family()); }
 
 void explain_inconclusive(Change& change, const Pair& pair, const Limits& limits) {
@@ -92,14 +91,14 @@ void explain_inconclusive(Change& change, const Pair& pair, const Limits& limits
   const std::size_t smaller = std::min(change.before_count, change.after_count);
   change.needed = std::max(static_cast<std::size_t>(std::ceil(launches)), smaller + 1);
   change.detail = "launches differ by " + percent_text(pair.noise.sigma) + ": " + std::to_string(*change.needed) +
-                  " of old and new in turns would do";
+                  " alternating launches of old and new would decide";
 }
 
 void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, const Limits& limits) {
   const double needed = std::max(pair.effect, pair.least_loss(limits.alpha));
   const double named = std::max(pair.effect, pair.margin(limits.alpha) + pair.margin(1 - change_power));
   change.limit_percent = 100 * needed;
-  // The prior of noisy figures says little of their rare values: their own launches have to show these.
+  // The prior of noisy figures does not describe rare values; only their own launches do.
   const bool is_noisy = named > limits.least_named;
   const bool is_known = !is_noisy || std::max(change.before_count, change.after_count) >= launches_to_judge;
   if (proven_worse && is_known && -pair.gain >= pair.effect) {
@@ -117,7 +116,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
   }
 }
 
-/// The changes of one comparison, first those that need no statistics.
+/// The changes of one comparison; first those without statistics.
 class Comparison {
  public:
   Comparison(BaselinePair pair, const RegressionOptions& options)
@@ -144,8 +143,8 @@ class Comparison {
     }
     for (const std::string& text : keys) {
       const Key key(text);
-      // Rules judge the facts of pre-flight; those that change a figure are compared with the configuration. A further
-      // turn is measured only if one before it was in doubt.
+      // Facts of pre-flight are judged by rules, and compared as configuration. A second turn is measured only if the
+      // first one was doubtful.
       if (!options_.families.has_key(key) || key.family() == "preflight" || !key.part("turn").empty()) continue;
       add(key);
     }
@@ -287,7 +286,7 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
 
 Regression judge_regression(BaselinePair pair, const RegressionOptions& options) {
   if (!(options.min_effect > 0 && options.min_effect < 1)) {
-    throw InputError("the least change to report must be above 0 and below 1, as in 0.05; see --help");
+    throw InputError("--min-effect must be above 0 and below 1, as in 0.05; see --help");
   }
   return Comparison(std::move(pair), options).judged();
 }

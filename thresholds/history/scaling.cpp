@@ -1,4 +1,4 @@
-// Decides whether a GPU keeps its rate when more of them work: 20.6 % of it once passed as 98 %.
+// Checks that a GPU keeps its rate when more GPUs work. A loss to 20.6 % once passed as 98 %.
 #include "thresholds/history/scaling.hpp"
 
 #include <fmt/format.h>
@@ -16,15 +16,16 @@ namespace shakedown {
 namespace {
 
 constexpr const char* busbw = "busbw_gb_per_s";
-/// Less than this part of a step is what steps differ by from launch to launch.
+/// Steps differ between launches by this share of their time.
 constexpr double worth_a_word = 0.02;
 
-/// "4 nodes", "1 rank"
+/// Returns "4 nodes" or "1 rank".
 std::string size_text(int count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// A rank's rate: of local work the median over ranks, of what all do together the run's, which is the slowest rank's.
+// Returns a rank's rate: of local work the median over ranks, of joint work the value of the run, which is that of the
+// slowest rank.
 std::optional<double> rate_of(const Benchmark& benchmark, const Metric& metric) {
   if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) return std::nullopt;
   std::vector<double> rates;
@@ -36,7 +37,7 @@ std::optional<double> rate_of(const Benchmark& benchmark, const Metric& metric) 
   return rate && *rate > 0 ? rate : std::nullopt;
 }
 
-// The slowest rank's.
+// Returns the slowest rank's value.
 std::optional<double> largest_of_ranks(const Benchmark& benchmark, const char* metric) {
   std::optional<double> largest;
   for (const auto& value : rank_values(benchmark, metric)) {
@@ -45,7 +46,7 @@ std::optional<double> largest_of_ranks(const Benchmark& benchmark, const char* m
   return largest;
 }
 
-/// Returns the part that took the time which a step lost compared with the same step on fewer nodes.
+/// Returns the part that took the additional time of a step compared with fewer nodes.
 std::string loss_of_step(const Benchmark& small, const Benchmark& large) {
   const auto before = run_value(small, "step_ms"), after = run_value(large, "step_ms");
   const auto work = largest_of_ranks(small, "compute_ms"), more_work = largest_of_ranks(large, "compute_ms");
@@ -83,7 +84,7 @@ class Scaling {
     if (by_nodes_) judge_allreduce(keys);
     for (const auto& key : keys) judge_rate(key);
     if (out_.findings.empty()) {
-      throw InputError("scaling: no GEMM, HBM or training step is in the results of two numbers of ranks");
+      throw InputError("scaling: no GEMM, HBM or training step was measured with two numbers of ranks");
     }
     return std::move(out_);
   }
@@ -117,7 +118,7 @@ class Scaling {
 
   const char* unit() const { return by_nodes_ ? "node" : "rank"; }
 
-  /// The key in each launch that has it, by size, with its rate.
+  /// The key and the rate in each launch that has it, by size.
   struct At {
     const Benchmark* benchmark;
     double rate;
@@ -178,7 +179,7 @@ class Scaling {
       if (size == base_size || (!by_nodes_ && size != largest)) continue;
       judge(shown, *kind->least_scaling,
             "of each rank: " + steps + (shown.limited_by.empty() ? "" : "; " + shown.limited_by),
-            by_nodes_ ? "the same on one node: the slowest rank's rate over its rate there"
+            by_nodes_ ? "the same benchmark on one node: the slowest rank there"
                       : "the same benchmark with fewer ranks");
     }
   }
@@ -187,7 +188,7 @@ class Scaling {
     Finding f = finding(key, "");
     f.status = Status::missing;
     f.detail = "has no figure of " + size_text(nodes, "node") +
-               (nodes == 1 ? ", and an efficiency is one against one node" : "");
+               (nodes == 1 ? ", but the efficiency is relative to one node" : "");
     out_.findings.push_back(std::move(f));
   }
 
@@ -218,7 +219,7 @@ class Scaling {
         nics = at.rate / allreduce_limit(shape);
         source = "what " + size_text(size, "node") + " reached";
         network = "the network: by " + source + " it allows ";
-        shown.limited_by = "no rate of NICs is known: the larger ones are compared with this";
+        shown.limited_by = "the rate of the NICs is unknown: larger numbers of nodes are compared with this";
         continue;
       }
       shape.host_gb_per_s = *nics;
@@ -226,7 +227,7 @@ class Scaling {
       const bool node_limits = one_node && *one_node < limit;
       const double expected = node_limits ? *one_node : limit;
       shown.efficiency = at.rate / expected;
-      shown.limited_by = node_limits ? "what one node does, " + number_text(expected) + " GB/s"
+      shown.limited_by = node_limits ? "the rate of one node, " + number_text(expected) + " GB/s"
                                      : network + number_text(expected) + " GB/s";
       judge(shown, allreduce_part,
             size_text(size, "node") + ": " + number_text(at.rate) + " of " + number_text(expected) +

@@ -18,8 +18,8 @@ namespace shakedown {
 
 /// One launch.
 struct ScalingSet {
-  std::optional<int> asked_hosts = std::nullopt;  // nodes that it was to have; nothing: those that it had
-  std::vector<std::string> lost = {};             // nodes that ended it
+  std::optional<int> asked_hosts = std::nullopt;  // requested nodes; nullopt: the measured ones
+  std::vector<std::string> lost = {};             // nodes whose loss ended it
   std::vector<Results> files = {};
 };
 
@@ -33,13 +33,14 @@ struct ScalingPoint {
 };
 
 struct ScalingJudgement {
-  std::vector<ScalingPoint> points;  // by key, of rising size
+  std::vector<ScalingPoint> points;  // by key, with increasing size
   std::vector<Finding> findings;
 };
 
-/// `sets` in any order. `host_gb_per_s`: of the NICs of one node; nothing: unknown. Between numbers of ranks of one
-/// node the largest is judged, between numbers of nodes each. Errors: InputError for fewer than two numbers of ranks,
-/// or where no benchmark is in two of them, unless nodes were asked for: then what is missing is a finding.
+/// Judges the scaling. `sets` can be in any order. `host_gb_per_s` is the NIC rate of one node; nullopt if unknown.
+/// Within one node the largest number of ranks is judged, between nodes each number. Errors: InputError for fewer than
+/// two numbers of ranks, or without a common benchmark. If nodes were requested, missing benchmarks are findings
+/// instead.
 ScalingJudgement judge_scaling(const std::vector<ScalingSet>& sets, std::optional<double> host_gb_per_s = std::nullopt);
 
 }  // namespace shakedown

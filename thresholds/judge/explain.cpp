@@ -1,5 +1,4 @@
-// Decides how a judgement is explained (--explain=KEY): which rules name the key, which of them apply, what was
-// measured, and what came of it.
+// Explains a judgement (--explain=KEY): the rules of the key, whether they apply, the measured values, and the result.
 #include <algorithm>
 #include <sstream>
 
@@ -79,24 +78,24 @@ void explain_facts(std::ostream& out, const Row& row) {
     show(metric, values, [](const std::string& text) { return text; });
 }
 
-/// How the data were checked, and what no check of this run can see.
+/// Prints how the data were checked, and errors that no check of this run can detect.
 void explain_checks(std::ostream& out, const Benchmark& benchmark) {
   const Row& row = *benchmark.rows.back();
   if (row.error || row.waived) return;
   const auto ranks = benchmark.context->ranks.size();
   if (const auto series = row.metrics.find("series"); series != row.metrics.end()) {
     out << "  checked: " << number_text(series->second)
-        << " operations after the samples left the same bits, rank by rank; 44 find a fault in one of ten in 99 %\n";
+        << " operations after the samples had the same bits on each rank; 44 find a fault in one of ten with 99 %\n";
   }
   const auto least = row.by_rank.find("least_error_found");
   const auto known = [](const auto& value) { return value.has_value(); };
   if (least == row.by_rank.end()) return;
   const auto value = std::find_if(least->second.begin(), least->second.end(), known);
   if (value == least->second.end()) return;
-  out << "  checked: all elements by Freivalds' sums, which see an error of one element from " << number_text(**value)
-      << " standard deviations of an element on; less is seen by its bits alone, "
-      << (ranks == 1   ? "and of one rank not where it always has the same ones: there is no other vote"
-          : ranks == 2 ? "and of two ranks that differ always it is one of two"
+  out << "  checked: all elements by Freivalds' sums, which detect an error of one element from " << number_text(**value)
+      << " standard deviations of an element on; smaller errors are detected "
+      << (ranks == 1   ? "only if the bits change between operations: one rank has no vote"
+          : ranks == 2 ? "by a comparison of the two ranks, which names neither"
                        : "by the vote of the ranks")
       << "\n";
 }
@@ -154,13 +153,13 @@ std::string explain(const Measured& run, const std::vector<Profile>& profiles, c
     if (finding.key == key) explain_finding(findings, finding);
   }
   if (measured == benchmarks.end() && rules.str().empty() && findings.str().empty()) {
-    throw InputError("--explain=" + asked + ": neither measured nor named by a rule; the table lists the keys");
+    throw InputError("--explain=" + asked + ": not measured, and without a rule; the table lists the keys");
   }
   out << key << "\n";
   if (measured != benchmarks.end()) explain_benchmark(out, measured->second);
   if (selection.profile == nullptr) out << "rules: none: " << selection.reason << "\n";
   if (!rules.str().empty()) out << "rules of " << selection.profile->name << ":\n" << rules.str();
-  out << "judged:\n" << (findings.str().empty() ? "  by no rule: shown, and changes nothing\n" : findings.str());
+  out << "judged:\n" << (findings.str().empty() ? "  no rule: shown, without effect\n" : findings.str());
   return out.str();
 }
 

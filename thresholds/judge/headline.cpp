@@ -25,7 +25,7 @@ std::string where_text(const std::vector<Culprit>& places, std::size_t count, bo
   return count > shown && shown > 0 ? text + " and " + std::to_string(count - shown) + " more" : text;
 }
 
-// "600 TFLOPS, must be at least 620"
+// Returns "600 TFLOPS, must be at least 620".
 std::string compared_text(const Finding& finding) {
   const std::string unit = finding.unit.empty() ? "" : " " + finding.unit;
   std::string text = finding.value ? number_text(*finding.value) + unit : "";
@@ -45,7 +45,7 @@ std::string compared_text(const Finding& finding) {
   return text;
 }
 
-// A fact of pre-flight has a name of its own, and a finding about the machine says all in its detail.
+// A fact of pre-flight has a name. A finding about the machine has its whole text in the detail.
 std::string subject(const Finding& finding) {
   if (finding.key.family() == "machine" && !finding.detail.empty()) return "";
   const std::string family = finding.key.family();
@@ -61,7 +61,7 @@ bool is_of_wrong_data(const Diagnosis& d) { return !d.causes.empty() && d.causes
 
 bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
 
-// Errors that hardware or the driver reported, and parts that are not there: they explain what is slow.
+// Errors from hardware or the driver, and missing parts: they explain slow values.
 bool is_event(const Finding& finding) {
   constexpr std::array codes{Code::driver_answers, Code::crashed, Code::errors,        Code::fact,
                              Code::absent,         Code::gpus,    Code::unique_devices};
@@ -77,7 +77,7 @@ std::string judged_text(const Verdict& verdict) {
     const bool counted = finding.status == Status::pass && finding.counts() && family != "machine";
     if (counted && std::find(families.begin(), families.end(), family) == families.end()) families.push_back(family);
   }
-  return (families.empty() ? "nothing but the machine" : joined(families)) + " judged by " + verdict.profile + " on " +
+  return (families.empty() ? "nothing except the machine" : joined(families)) + " judged by " + verdict.profile + " on " +
          plural(verdict.ranks, "rank") + (verdict.hosts > 1 ? " of " + plural(verdict.hosts, "host") : "") +
          (verdict.is_partial() ? ", " + asked_text(verdict) : "");
 }

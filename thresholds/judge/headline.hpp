@@ -1,5 +1,4 @@
-// The verdict in one sentence: which part, what is wrong with it, by how much, and what to do next. Every output shows
-// this sentence. Pure.
+// The verdict in one sentence: the part at fault, the fault, its size, and the next command. All outputs show it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -27,23 +26,23 @@ std::string place_text(const Culprit&, Identifiers = Identifiers::few);
 FaultSummary summary_of(const Diagnosis&);
 FaultSummary summary_of(const Finding&);
 
-/// Returns where and what: "node17 GPU 2 (...): slow GPU, ...".
+/// Returns place and fault: "node17 GPU 2 (...): slow GPU, ...".
 std::string text(const FaultSummary&);
 
 struct Headline {
   State state = State::incomplete;
-  FaultSummary fault;    // of a good verdict: what was judged
+  FaultSummary fault;    // for a good verdict: what was judged
   std::size_t more = 0;  // other faults of the verdict
 };
 
-/// Returns the fault that explains most: wrong data, then counted hardware errors and missing parts, then what is slow,
-/// then the first finding that is not good.
+/// Returns the fault that explains most: wrong data, then hardware errors and missing parts, then slow parts, then the
+/// first bad finding.
 Headline headline_of(const Verdict&);
 
-/// Returns one line without the next step: "FAIL node17 GPU 2 (...): slow GPU, ...; 2 more faults".
+/// Returns one line without the next command: "FAIL node17 GPU 2 (...): slow GPU, ...; 2 more faults".
 std::string text(const Headline&);
 
-/// Returns one line with the next step: "FAIL node17 ...; 2 more faults. Next: ssh node17 nvidia-smi -q -i 2".
+/// Returns one line with the next command: "FAIL node17 ...; 2 more faults. Next: ssh node17 nvidia-smi -q -i 2".
 std::string text_and_next(const Headline&);
 
 }  // namespace shakedown

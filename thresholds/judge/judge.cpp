@@ -1,4 +1,4 @@
-// Decides whether a machine is accepted, and in which order it is judged.
+// Judges a machine, in a fixed order of stages.
 #include "thresholds/judge/judge.hpp"
 
 #include <algorithm>
@@ -31,14 +31,15 @@ void append(Verdict& verdict, std::vector<Finding> more) {
   std::move(more.begin(), more.end(), std::back_inserter(verdict.findings));
 }
 
-// The findings that are `wanted`.
+// Returns the `wanted` findings.
 std::vector<Finding> chosen(const std::vector<Finding>& findings, const auto& wanted) {
   std::vector<Finding> some;
   std::copy_if(findings.begin(), findings.end(), std::back_inserter(some), wanted);
   return some;
 }
 
-// "176 of 185 good (h200-sxm); 9 findings of others count too: 9 by peers": with these, the counts of the verdict.
+// Returns "176 of 185 good (h200-sxm); 9 findings of others count too: 9 by peers", which adds up to the counts of the
+// verdict.
 std::string rules_said(const Verdict& verdict, const Profile* profile) {
   if (profile == nullptr) return "no profile for this machine";
   std::size_t kept = 0, all = 0, others = 0;
@@ -57,13 +58,13 @@ std::string rules_said(const Verdict& verdict, const Profile* profile) {
          (others == 0 ? "" : "; the verdict counts " + plural(others, "more finding") + ": " + joined(words));
 }
 
-// "58 of 60 benchmarks"
+// Returns "58 of 60 benchmarks".
 std::string good_of(const std::vector<Finding>& findings) {
   const auto good = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.good(); });
   return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
 }
 
-// Whether NCCL used NVLink decides what its figures mean.
+// The meaning of figures depends on whether NCCL used NVLink.
 std::optional<std::string> note_on_transport(const std::vector<Results>& files) {
   for (const Results& file : files) {
     const bool used =
@@ -71,10 +72,10 @@ std::optional<std::string> note_on_transport(const std::vector<Results>& files) 
     if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != Backend::cuda)
       continue;
     const auto level = file.context.environment.find("NCCL_DEBUG");
-    return file.file.filename().string() + ": whether NCCL used NVLink is not known" +
+    return file.file.filename().string() + ": it is unknown whether NCCL used NVLink" +
            (level == file.context.environment.end()
                 ? ""
-                : ": NCCL_DEBUG=" + level->second + " keeps its log from the record; unset it, or set INFO");
+                : ": NCCL_DEBUG=" + level->second + " hides the log of NCCL; unset it, or set INFO");
   }
   return std::nullopt;
 }
@@ -128,7 +129,7 @@ int exit_code_of(State state) {
   return 1;
 }
 
-// A driver may not report it, or a flag leaves it out: then heat and power are not judged.
+// Notes if the driver or a flag left out throttle reasons: heat and power are then not judged.
 std::optional<std::string> note_on_throttling(const std::vector<Results>& files) {
   bool read = false;
   for (const Results& file : files) {
@@ -138,7 +139,7 @@ std::optional<std::string> note_on_throttling(const std::vector<Results>& files)
     }
   }
   if (!read) return std::nullopt;
-  return "sensors were read, and no row says whether a GPU was throttled: heat and power were not judged";
+  return "no row has throttle reasons although sensors were read: heat and power were not judged";
 }
 
 Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
@@ -165,7 +166,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   return verdict;
 }
 
-// By limits: of the run itself, of what its GPUs counted, and of the profile.
+// By limits: of the run, of GPU errors, and of the profile.
 void judge_by_limits(const Measured& measured, const Selection& selection, const UnitTable& table,
                      const JudgeOptions& options, Verdict& verdict) {
   const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
@@ -205,7 +206,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   verdict.judged_families = rules.judged_families;
 }
 
-// GB/s of the NICs of one host, as the site says, else as they were read.
+// Returns the GB/s of the NICs of one host: from the site file, else as read by pre-flight.
 std::optional<double> nics_of_one_host(const Measured& measured, const Profile* profile) {
   const auto as_read = fabric_as_read(measured);
   if (profile == nullptr || !profile->peak.contains("nics")) {
@@ -214,7 +215,7 @@ std::optional<double> nics_of_one_host(const Measured& measured, const Profile* 
   return profile->peak.at("nics") * profile->peak.at("nic_gbit") / 8;
 }
 
-// Another configuration is another measurement: it leaves the verdict open, and everything else is judged all the same.
+// A different configuration makes the verdict INCONCLUSIVE; everything else is judged normally.
 void judge_by_baseline(const Measured& measured, const References& references, const FamilySet& families,
                        Verdict& verdict) {
   BaselinePair pair(measured, *references.baseline);
@@ -243,8 +244,8 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   append(verdict, std::move(findings));
 }
 
-// By other measurements: of the same run, of a stored one, and with other numbers of ranks. Findings that passed among
-// the first is said in one line: a finding for each comparison would bury the others.
+// By comparison: with measurements of the run, with a stored run, and with other numbers of ranks. Passed comparisons
+// within the run are only summarized, because one finding each would hide the others.
 void judge_by_comparison(const Measured& measured, const Profile* profile, const UnitTable& table,
                          const References& references, const JudgeOptions& options, Verdict& verdict) {
   const auto speak = [&](Judgement by, std::string text) { verdict.summaries.push_back({by, std::move(text)}); };
@@ -292,7 +293,7 @@ void refuse_unknown(const FamilySet& asked, const Measured& measured, const std:
   }
 }
 
-// Completes the options with what the run itself was asked for. A whole run among several files is a whole run.
+// Completes the options with the request of the run. If any file is from a whole run, the run is whole.
 JudgeOptions with_asked(const std::vector<Results>& files, JudgeOptions options) {
   const bool whole =
       std::any_of(files.begin(), files.end(), [](const Results& file) { return file.context.asked.families.all(); });

@@ -1,5 +1,5 @@
-// The judgement: a pure function of measurements, references and options. Whatever was not measured,
-// verified and judged is not a pass.
+// The judgement: a pure function of measurements, references and options. A pass requires that everything was measured,
+// verified and judged.
 #pragma once
 
 #include <filesystem>
@@ -21,21 +21,21 @@ namespace shakedown {
 struct References {
   References(std::vector<Profile> candidates = {}) : profiles(std::move(candidates)) {}
 
-  std::vector<Profile> profiles;  // the one that fits the machine is taken
+  std::vector<Profile> profiles;  // the matching one is used
   std::optional<Baseline> baseline = std::nullopt;
   RegressionOptions change = {.min_effect = default_tolerance, .allow_different = false, .families = {}};
-  std::vector<ScalingSet> scaling = {};  // the same with other numbers of nodes or ranks
+  std::vector<ScalingSet> scaling = {};  // the same benchmarks with other numbers of nodes or ranks
 };
 
-/// The only entry. Errors: InputError for no results at all, for a file with an injected fault that options do not
-/// allow, or for other numbers of ranks that cannot be compared.
+/// Judges a run. Errors: InputError without results, for a file with an injected fault without permission, and for
+/// other numbers of ranks that cannot be compared.
 Verdict judge(const Measured&, const References&, const JudgeOptions&);
 
-/// The verdict with what is known of a run before it is judged: its ranks, hosts, devices and ids. Needs a file.
+/// Returns a verdict with the facts known before the judgement: ranks, hosts, devices and ids. Needs a file.
 Verdict before_judging(const std::vector<Results>&, const JudgeOptions&);
 
-/// How the findings of one key came about: the rules that name it, whether they apply and why not, what was measured.
-/// Errors: InputError if the key was neither measured nor named by a rule.
+/// Returns how the findings of one key came about: its rules, whether and why they apply, and its values. Errors:
+/// InputError if the key was neither measured nor has a rule.
 std::string explain(const Measured&, const std::vector<Profile>&, const Verdict&, const std::string& key);
 
 }  // namespace shakedown

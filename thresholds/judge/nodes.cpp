@@ -1,5 +1,4 @@
-// Decides which nodes may stay. Fails closed: a node is good only if all that failed in the run can be laid at the door
-// of others.
+// Decides about nodes. Fails closed: a node is good only if other parts explain every failure of the run.
 #include "thresholds/judge/nodes.hpp"
 
 #include <algorithm>
@@ -23,7 +22,7 @@ Action action_of(const Diagnosis& d) {
     case Cause::slow_node:
     case Cause::slow_nic:
     case Cause::wrong_data: return Action::isolate;
-    // A hot GPU needs hands; a clock that is low for no such reason may come back after a reset.
+    // A hot GPU needs a repair; other low clocks may return after a reset.
     case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
     case Cause::late_rank:
     case Cause::busy_core: return Action::reset;
@@ -36,7 +35,7 @@ Action action_of(const Diagnosis& d) {
   return Action::isolate;
 }
 
-// A reset, a restart or a setting brings the host back without hands.
+// A reset, a restart or a setting makes the host usable without a repair.
 Action action_of(const Finding& f) {
   if (!f.remedy) return Action::isolate;
   switch (f.remedy->action) {
@@ -69,9 +68,9 @@ class Decider {
       list_.undecided_because.push_back("the run is incomplete");
     }
     if (verdict_.state == State::host_only) {
-      list_.undecided_because.push_back("only the processors were measured: no GPU is proven good");
+      list_.undecided_because.push_back("only CPUs were measured: no GPU is proven good");
     }
-    if (verdict_.is_partial()) list_.undecided_because.push_back("only a part was judged: " + asked_text(verdict_));
+    if (verdict_.is_partial()) list_.undecided_because.push_back("only a part of the run was judged: " + asked_text(verdict_));
     if (!list_.undecided_because.empty()) {
       for (NodeDecision& node : list_.nodes) {
         if (node.state == NodeState::good) node.state = NodeState::undecided;
@@ -102,8 +101,7 @@ class Decider {
   void blame(const Diagnosis& d) {
     const Action action = action_of(d);
     if (d.fails && d.places.empty()) {
-      // All GPUs of the only host miss limits of their own: a setting of the host. Collectives have settings of the
-      // user.
+      // All GPUs of the only host miss limits: a setting of the host. Collectives depend on settings of the user.
       what_they_share_is_to_blame_ = true;
       const bool is_of_gpus = std::any_of(d.evidence.begin(), d.evidence.end(), [](const Evidence& evidence) {
         return !is_collective(evidence.key.family()) && !is_training(evidence.key.family());
@@ -125,12 +123,11 @@ class Decider {
   // True for a finding that repeats a suspect between hosts.
   static bool repeats_suspect(const Finding& f) { return f.code == Code::pairs && f.status == Status::fail; }
 
-  // Blames for a finding that no culprit explains: one that names all of its hosts blames them, another one leaves all
-  // open.
+  // Assigns a finding without a culprit: if it names all of its hosts, they are bad; otherwise all are undecided.
   void blame(const Finding& f) {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";
-    // A victim of what is named, or named itself.
+    // A named part explains it.
     if (performance && (a_node_is_to_blame_ || what_they_share_is_to_blame_)) return;
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
@@ -167,7 +164,7 @@ std::string host_file(const NodeList& list, NodeState state) {
   std::string text;
   for (const NodeDecision& node : list.nodes) {
     if (node.state != state) continue;
-    std::string host = one_line(node.host);  // and one word: what follows it means something
+    std::string host = one_line(node.host);  // and one word: the rest is an argument
     std::replace(host.begin(), host.end(), ' ', '?');
     text += host;
     if (node.ranks > 0) text += " slots=" + std::to_string(node.ranks);

@@ -1,4 +1,4 @@
-// What to do with each node after a verdict: which are good, which must leave, and what helps. Pure.
+// The consequence of a verdict for each node: good, bad, and the action. Pure.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace shakedown {
 
-/// isolate: take it out and have it repaired. reset: take it out, reset its GPUs or restart it, and measure again.
-/// monitor: use it, and look at it again.
+/// isolate: remove it and have it repaired. reset: remove it, reset its GPUs or restart it, and measure again. monitor:
+/// use it, and measure it again later.
 enum class Action { none, monitor, reset, isolate };
 constexpr auto words(Action) { return names("", "MONITOR", "RESET", "ISOLATE"); }
 
-/// good: measured, judged, and accused of nothing. undecided: something failed that no node could be blamed for, there
-/// was no reference, or one family only was judged; such a node is not proven good.
+/// good: measured and judged, without a fault. undecided: not proven good, because a fault has no known node, there was
+/// no reference, or only some families were judged.
 enum class NodeState { good, bad, undecided };
 constexpr auto words(NodeState) { return names("good", "bad", "undecided"); }
 
 struct NodeDecision {
   std::string host;
-  int ranks = 0;  // 0: it should have reported and did not
+  int ranks = 0;  // 0: expected, but did not report
   NodeState state = NodeState::good;
   Action action = Action::none;
   std::vector<std::string> reasons;
@@ -35,7 +35,7 @@ struct NodeList {
 
 NodeList decide_nodes(const Verdict&);
 
-/// Lines "host slots=8" for mpirun and --roster; a comment where there are none.
+/// Returns lines "host slots=8" for mpirun and --roster; a comment if there are no hosts.
 std::string host_file(const NodeList&, NodeState);
 
 }  // namespace shakedown

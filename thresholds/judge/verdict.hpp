@@ -1,4 +1,4 @@
-// The result of a judgement: the state of the whole, its findings, and the parts at fault.
+// The result of a judgement: the overall state, its findings, and the parts at fault.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,15 @@
 
 namespace shakedown {
 
-/// The state of the whole. incomplete: a run broke off, or its input could not be read. partial: all that was asked for
-/// is good, and that is not all of it. fit: the same of pre-flight alone, on GPUs.
+/// The overall state. incomplete: the run stopped early, or its input could not be read. partial: everything requested
+/// is good, but the request was not the whole run. fit: the same for pre-flight alone, on GPUs.
 enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only, partial, fit };
 
 constexpr auto words(State) {
   return names("PASS", "FAIL", "INCONCLUSIVE", "NO REFERENCE", "INCOMPLETE", "HOST-ONLY", "PARTIAL", "FIT");
 }
 
-/// True of the states in which everything that was judged is good.
+/// True for states in which everything judged is good.
 constexpr bool is_good(State state) {
   return state == State::pass || state == State::host_only || state == State::partial || state == State::fit;
 }
@@ -53,30 +53,30 @@ struct Verdict {
   std::optional<Backend> backend;  // host: the best possible state is HOST-ONLY
   int ranks = 0, hosts = 0;
   std::size_t known_families = 0;                 // measured or named by the profile
-  std::size_t families = 0, judged_families = 0;  // of these, asked for; of those, judged by rules
-  FamilySet asked;                                // the only families that were judged
-  std::optional<std::string> filter;              // --benchmark_filter of a run that left rows out
+  std::size_t families = 0, judged_families = 0;  // of these: requested; of those: judged by rules
+  FamilySet asked;                                // if not empty, only these families were judged
+  std::optional<std::string> filter;              // --benchmark_filter of a run that omitted rows
   std::vector<std::string> run_ids;
   std::vector<ResultFile> results;
-  std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
+  std::string started;  // of the first file, UTC, ISO 8601; empty: unknown
   std::vector<std::string> devices;
   std::vector<Finding> findings;
-  std::vector<Diagnosis> culprits;  // the worst first; those without a failure last
+  std::vector<Diagnosis> culprits;  // the worst first; warnings last
   std::vector<Summary> summaries;
   std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;
   FleetLines fleet;
-  std::vector<ScalingPoint> scaling;  // of what was also measured with other numbers of nodes or ranks
-  std::vector<std::string> notes;     // what the reader must know about how this was judged
+  std::vector<ScalingPoint> scaling;  // of benchmarks that were also measured with other numbers of nodes or ranks
+  std::vector<std::string> notes;     // notes about the judgement for the reader
 
-  /// True if something that a whole run has was not asked for.
+  /// True if a part of a whole run was not requested.
   bool is_partial() const { return filter || (!asked.all() && families < known_families); }
 };
 
-/// "3 of 14 families, as asked"; empty for a whole run.
+/// Returns "3 of 14 families, as asked"; empty for a whole run.
 std::string asked_text(const Verdict&);
 
-/// Counts the findings, and sets state and exit code by them.
+/// Counts the findings, and sets state and exit code from them.
 void conclude(Verdict&);
 
 /// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"; hosts only if more than one, families only if not all were

@@ -1,4 +1,4 @@
-// Which ranks share a host. Pure.
+// The ranks that share a host. Pure.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class Hosts {
 
   std::size_t count() const { return locals_.size(); }
   std::size_t host_of(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
-  /// The rank with this local index on the host of `rank`.
+  /// Returns the rank with this local index on the host of `rank`.
   std::optional<int> neighbour(int rank, int local) const {
     const auto& locals = locals_[host_of(rank)];
     if (local < 0 || static_cast<std::size_t>(local) >= locals.size()) return std::nullopt;
@@ -38,12 +38,12 @@ class Hosts {
   }
   int ranks_with(int rank) const { return static_cast<int>(locals_[host_of(rank)].size()); }
 
-  /// The rank whose data a value of a copy between ranks is about, by the rank that has the value.
+  /// Returns the rank whose data a value of a copy between ranks is about, from the rank that has the value.
   class Sources {
    public:
     Sources(const Hosts& hosts, const Key& key) : hosts_(hosts), src_(key.number("src")), shift_(key.number("shift")) {}
 
-    /// nullopt: no copy between ranks, or none here.
+    /// Returns the source; nullopt if there is no copy between ranks.
     std::optional<int> of(const RankFacts& facts) const {
       if (src_) return hosts_.neighbour(facts.rank, static_cast<int>(*src_));
       if (!shift_) return std::nullopt;

@@ -10,10 +10,11 @@ namespace shakedown {
 /// The values of a row by rank.
 inline constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
 
-/// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in strict_json.cpp.
+/// Parses a file. Errors: InputError for a file that is missing, empty, truncated or not strict JSON. Defined in
+/// strict_json.cpp.
 nlohmann::json read_json(const std::filesystem::path& file);
 
-/// The same of a text that was read from `file`.
+/// Parses a text that was read from `file`.
 nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace shakedown

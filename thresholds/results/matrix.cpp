@@ -1,4 +1,4 @@
-// Decides which benchmarks belong to one matrix and how it is printed.
+// Groups benchmarks into matrices, and prints them.
 #include "thresholds/results/matrix.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace shakedown {
 namespace {
 
-/// The key of the matrix that a row belongs to: without its pair, and for any shift. Nothing: it is of no pairs.
+/// Returns the key of the matrix of a row, without its pair or for any shift; nullopt if the row is not of pairs.
 std::optional<Key> matrix_key(const Key& key) {
   if (key.number("shift")) return key.with("shift", "*");
   if (!key.number("src") || !key.number("dst")) return std::nullopt;

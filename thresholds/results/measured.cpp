@@ -1,4 +1,4 @@
-// Decides how repetitions and ranks become the one value that is judged.
+// Combines repetitions and ranks into the value to judge.
 #include "thresholds/results/measured.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 // Below this difference the order of arrival is noise.
 constexpr double arrival_noise = 0.05;
 
-// Below it an AllReduce is bound by latency, and its bandwidth says nothing.
+// A smaller AllReduce is bound by latency, so its bandwidth shows nothing.
 constexpr double latency_bound_bytes = 1 << 20;
 
 const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Row&)) {
@@ -133,12 +133,12 @@ std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seco
 }
 
 std::optional<int> slowest_rank(const Benchmark& benchmark) {
-  // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
+  // A step that ends with a reduction takes all ranks equally long. Their own work distinguishes them.
   auto seconds = rank_values(benchmark, "compute_ms");
   if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
   const bool waits = is_collective(benchmark.key.family()) && benchmark.key.part("scope") != "node";
   if (waits) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
-  const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown is less than any
+  const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown sorts first
   if (longest == seconds.end() || !*longest) return std::nullopt;
   return static_cast<int>(longest - seconds.begin());
 }
@@ -151,7 +151,7 @@ std::string headline_metric(const Benchmark& benchmark) {
   if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
   const auto order = [&](const std::string& metric) {
     if (const Metric* known = find_metric(benchmark.key, metric)) return known->headline;
-    const auto all = metrics();  // a family that the catalogue does not have
+    const auto all = metrics();  // unknown to the catalogue
     const auto same = std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == metric; });
     return same == all.end() ? 0 : same->headline;
   };

@@ -1,5 +1,4 @@
-// Measurements by benchmark: the repetitions of all files put together, medians over them, and the rank to name.
-// Used by the judge, the explanation and the comparison with a baseline. Pure.
+// Measurements by benchmark: the repetitions of all files, medians over them, and the rank to name. Pure.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@
 
 namespace shakedown {
 
-/// Errors: InputError for the first file that was measured with an injected fault, unless that is `allowed`.
+/// Throws InputError for the first file with an injected fault, unless that is `allowed`.
 void refuse_faults(const std::vector<Results>&, bool allowed);
 
 /// All repetitions of one benchmark. Points into Results, which must outlive it.
@@ -30,48 +29,47 @@ struct Benchmark {
 
 using Benchmarks = std::map<Key, Benchmark, std::less<>>;
 
-/// Rows of a key whose world size differs from that of its first row are left out: machine/ranks fails then.
+/// Leaves out rows of a key with another world size than its first row; machine/ranks then fails.
 Benchmarks benchmarks_of(std::span<const Results>);
 
-/// Whether anything of a family was tried: all of it may have been waived, or it may have no row at all.
+/// True if a benchmark of the family was not waived.
 bool has_values_of(const Benchmarks&, const std::string& family);
 
-/// The files of a run and their index, made once for all stages of the judgement.
+/// The files of a run and their index, shared by all stages of the judgement.
 class Measured {
  public:
   Measured(std::vector<Results> results) : files(std::move(results)), benchmarks(benchmarks_of(files)) {}
   Measured(std::initializer_list<Results> results) : Measured(std::vector<Results>(results)) {}
-  Measured(const Measured&) = delete;  // the index points into the files
+  Measured(const Measured&) = delete;  // points into the files
   Measured& operator=(const Measured&) = delete;
 
   const std::vector<Results> files;
   const Benchmarks benchmarks;
 };
 
-/// Median over repetitions of the value of the run; nullopt if a repetition has none.
+/// Returns the median over repetitions of the value of the run; nullopt if a repetition has none.
 std::optional<double> run_value(const Benchmark&, const std::string& metric);
 
-/// For every rank its median over repetitions; empty if no repetition has values by rank for that metric.
+/// Returns for every rank its median over repetitions; empty if no repetition has values by rank.
 std::vector<std::optional<double>> rank_values(const Benchmark&, const std::string& metric);
 
-/// Texts by rank of the last repetition; empty if it has none under that name.
+/// Returns the texts by rank of the last repetition; empty if it has none under that name.
 std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::string& metric);
 
-/// Every single value of the metric, of the run and of each rank, in any repetition: the largest. Also sees what a
-/// median hides.
+/// Returns the largest single value of the metric, of the run or of a rank, in any repetition, which a median hides.
 std::optional<double> largest_value(const Benchmark&, const std::string& metric);
 
-/// The rank that the others of a collective wait for: it has the shortest time of its own, by more than 5 % of theirs,
-/// and came later than they by at least half of what they wait in one operation. A shortest time alone says nothing:
-/// where one host has a slow network, all others have it in turn. nullopt if there is none.
+/// Returns the rank that the others of a collective wait for. Its own time is the shortest, by more than 5 % of theirs,
+/// and it arrived later by at least half of their waiting time. The shortest time alone is no proof: all hosts except
+/// one with a slow network have it. nullopt if there is none.
 std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
                                   const std::vector<std::optional<double>>& arrival_us);
 
-/// The rank to look at: of a local benchmark the one with the longest time, of a collective the last to arrive.
-/// nullopt if no rank stands out.
+/// Returns the suspicious rank: of local work the slowest, of a collective the last to arrive. nullopt if there is no
+/// outlier.
 std::optional<int> slowest_rank(const Benchmark&);
 
-/// The metric to show and compare where no rule names one; empty if the row has no known metric.
+/// Returns the metric to show and compare if no rule names one; empty if the row has no known metric.
 std::string headline_metric(const Benchmark&);
 
 }  // namespace shakedown

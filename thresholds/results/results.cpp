@@ -1,5 +1,4 @@
-// Decides what a valid result file is. Reader of schema 2, and the one place that knows how Google Benchmark decorates
-// names.
+// Validates result files: the reader of schema 2, and the only code for the name suffixes of Google Benchmark.
 #include "thresholds/results/results.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +62,7 @@ void require_one_per_rank(const Field& array, int world_size) {
   }
 }
 
-/// A column of which fewer than half are known may be an object (thresholds/results/results_writer.cpp).
+/// A column with fewer than half known values may be an object (thresholds/results/results_writer.cpp).
 void fill_in(json& row, const Field& field, int world_size) {
   for (const char* name : columns_by_rank) {
     if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
@@ -73,9 +72,9 @@ void fill_in(json& row, const Field& field, int world_size) {
       for (auto& [word, value] : values.items()) {
         std::size_t rank = 0;
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
-        // Written in one way only, so that no rank is there twice.
+        // Only one spelling is valid, so that no rank can occur twice.
         if (error != std::errc() || rank >= all.size() || std::to_string(rank) != word) {
-          field[name][metric.c_str()].refuse("\"" + word + "\" is no rank of " + std::to_string(world_size));
+          field[name][metric.c_str()].refuse("\"" + word + "\" is not a rank of " + std::to_string(world_size));
         }
         all[rank] = std::move(value);
       }
@@ -104,7 +103,7 @@ void read_rank_data(const Field& row, RankData& data, int world_size) {
   if (data.errors_rows < 1) row["errors_rows"].refuse("expected at least 1");
 }
 
-/// Only a row that failed has such ranks.
+/// Only a failed row has such ranks.
 void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
   if (!row.error) list.refuse("is in a row without an error");
   std::set<int> seen;
@@ -114,8 +113,8 @@ void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
   }
 }
 
-// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either. A
-// message without its flag contradicts itself, and counts as an error.
+// Classifies a row: error, waiver, or neither. Since 1.8 a benchmark may also be "skipped", which measured nothing
+// either. A message without its flag is a contradiction, and counts as an error.
 void read_outcome(const Field& field, Row& row) {
   const auto flag = [&](const char* name) { return field.value().contains(name) && field[name].boolean(); };
   const bool skipped = flag("skipped") && !flag("error_occurred");
@@ -149,7 +148,7 @@ Row read_row(const Field& field, int world_size) {
   }
   read_rank_data(field, row, world_size);
   if (row.error || row.waived) {
-    // Its figures are zeros of Google Benchmark. The errors and slowdowns that a GPU counted meanwhile are real.
+    // Its figures are zeros of Google Benchmark, but the errors and slowdowns of a GPU are real.
     row.by_rank.clear();
     row.text_by_rank.clear();
     return row;
@@ -185,7 +184,7 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
       read_outcome(field, aggregate);
       if (aggregate.error) field.refuse("an aggregate with an error: " + *aggregate.error);
     }
-    rows[i] = nullptr;  // give the memory back: the document and the rows need not exist at the same time
+    rows[i] = nullptr;  // frees memory: the document and the rows need not exist at the same time
   }
   if (result.empty()) {
     list.refuse(rows.empty() ? "zero benchmarks; did the filter match anything?"
@@ -194,7 +193,7 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
   return result;
 }
 
-// In the order of the ranks, each once.
+// In rank order, each once.
 void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_size) {
   std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   if (ranks.size() != static_cast<std::size_t>(world_size)) {
@@ -207,7 +206,7 @@ void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_si
   }
 }
 
-/// The facts of hosts must agree with those of the ranks. Code that finds a rank by its index on a host relies on it.
+/// The facts of hosts must agree with those of the ranks, because other code finds ranks by their index on a host.
 void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, const Field& list) {
   std::map<std::string, int> sizes;
   for (const RankFacts& rank : ranks) ++sizes[rank.host];
@@ -222,7 +221,7 @@ void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, c
   }
 }
 
-/// A rank that is none, a rank that is its own peer, or the same link twice cannot be.
+/// Rejects an unknown rank, a rank as its own peer, and a duplicate link.
 void require_links_of(const std::vector<NcclLink>& links, const Field& list, int world_size) {
   std::set<NcclLink> seen;
   std::size_t i = 0;
@@ -248,7 +247,7 @@ Context read_context(const Field& shakedown) {
   if (!named<Backend>(shakedown["backend"].text())) shakedown["backend"].refuse("expected host or cuda");
   auto context = read_as<Context>(shakedown);
   if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
-  // Those of version 0.1 had no time.
+  // Version 0.1 had no time.
   if (!context.started.empty() && !seconds_of(context.started)) {
     shakedown["started"].refuse("is \"" + context.started + "\", expected a time, as in 2026-11-22T12:00:00Z");
   }
@@ -331,7 +330,7 @@ std::vector<fs::path> result_files(const fs::path& folder) {
   return files;
 }
 
-/// The file that a path with links leads to.
+/// Returns the file that a path with links leads to.
 fs::path followed(const fs::path& file) {
   const TimedCall call("stat", file);
   return fs::weakly_canonical(file);
@@ -349,7 +348,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     std::vector<fs::path> inside = result_files(path);
     if (inside.empty()) {
       for (const auto& entry : fs::directory_iterator(path)) {
-        // Tuned choices are kept next to the runs, in JSON too.
+        // Stored tuning choices are JSON files next to the runs.
         if (!entry.is_directory(error) || entry.path().filename() == "choices") continue;
         const auto below = result_files(entry.path());
         inside.insert(inside.end(), below.begin(), below.end());

@@ -1,5 +1,5 @@
-// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 2).
-// The only reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
+// Result files: the output of Google Benchmark, the facts of the machine, and every rank's figures (schema 2). The only
+// reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace shakedown {
 
 inline constexpr int results_schema = 2;
 
-/// The file in the folder of a soak, whose rounds are no result files.
+/// The file in the folder of a soak. Its rounds are not result files.
 inline constexpr std::string_view soak_file = "rounds.jsonl";
 
 /// Which rows a run of its tier has (bench/): 2 has the sustained load in quick and peer copies by shifts,
@@ -28,7 +28,7 @@ inline constexpr std::string_view soak_file = "rounds.jsonl";
 /// the full tier's memory test, 5 steps whose ranks share the state, 6 checkpoints.
 inline constexpr int current_plan = 6;
 
-/// A process that was on a GPU before anything was measured there, and none of ours.
+/// Another program's process on a GPU before the measurement.
 struct OtherProcess {
   std::optional<int> pid;
   std::optional<std::string> name;
@@ -40,7 +40,7 @@ void members(Archive& archive, OtherProcess& process) {
   archive("pid", process.pid)("name", process.name)("memory_bytes", process.memory_bytes);
 }
 
-/// One process of the run and the device that it measured. Unknown is nullopt, "null" in the file.
+/// One process of the run and its device. Unknown is nullopt, "null" in the file.
 struct RankFacts {
   int rank = 0;
   std::string host;
@@ -51,8 +51,8 @@ struct RankFacts {
   std::optional<int> numa;
   std::optional<std::string> cpus;  // "0-3,8"
   std::optional<double> sm_mhz_max = {}, power_limit_w = {};
-  std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
-  std::optional<double> memory_kept_mib = {};  // of its GPU, in use after the family and not before; negative: freed
+  std::optional<std::vector<OtherProcess>> processes = {};  // of others, at the start; nullopt: unknown
+  std::optional<double> memory_kept_mib = {};  // additional memory in use on its GPU after the family; negative: freed
 };
 
 template <class Archive>
@@ -64,14 +64,14 @@ void members(Archive& archive, RankFacts& r) {
   archive.unless("memory_kept_mib", r.memory_kept_mib);
 }
 
-/// The device name of a rank that could not open one.
+/// The device name for a rank that could not open its device.
 inline constexpr std::string_view no_device = "no usable ";
 
-/// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
+/// One host: its NVIDIA GPUs on the PCI bus, and those that a mask or a scheduler left visible.
 struct HostFacts {
   std::string host;
   std::optional<int> pci_gpus;
-  std::optional<int> visible_gpus;  // as the backend sees it
+  std::optional<int> visible_gpus;  // as the backend reports it
   std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
@@ -108,10 +108,10 @@ void members(Archive& archive, Expected& expected) {
   archive("ranks", expected.ranks)("hosts", expected.hosts)("backend", expected.backend);
 }
 
-/// A host that was promised and has not started, and the reason, in the words of the program that should start it.
+/// An expected host that has not started, with the message of the launcher.
 struct AbsentHost {
   std::string host, reason;
-  std::optional<bool> driver_hangs = std::nullopt;  // it answered, and a call of its driver did not
+  std::optional<bool> driver_hangs = std::nullopt;  // it answered, but a call of its driver did not
   bool operator==(const AbsentHost&) const = default;
 };
 
@@ -120,11 +120,11 @@ void members(Archive& archive, AbsentHost& absent) {
   archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs);
 }
 
-/// How NCCL worked, as far as that is known.
+/// NCCL's state, as far as it is known.
 struct NcclFacts {
   std::optional<std::string> nvls;                                // "on" | "off"
   std::optional<std::string> transport, transport_between_hosts;  // inside hosts: "P2P", "P2P,SHM"; "NET"
-  std::vector<NcclLink> links;  // between ranks, those inside a host that do not go by P2P first; at most most_links
+  std::vector<NcclLink> links;  // between ranks; first those inside a host without P2P; at most most_links
   int links_left_out = 0;
 };
 
@@ -136,11 +136,11 @@ void members(Archive& archive, NcclFacts& nccl) {
   archive.unless("links", nccl.links).unless("links_left_out", nccl.links_left_out);
 }
 
-/// The value of --expect: "ranks=8,hosts=2,backend=cuda", any of them; what is said twice counts as said last. Errors:
+/// Parses --expect: "ranks=8,hosts=2,backend=cuda", any of them. A repeated item replaces the earlier one. Errors:
 /// InputError.
 Expected parse_expected(const std::string& text);
 
-/// One line of a roster: a host that must report and, if said, with how many ranks.
+/// One line of a roster: a host that must report, optionally with its number of ranks.
 struct RosterEntry {
   std::string host;
   std::optional<int> ranks;
@@ -153,10 +153,10 @@ void members(Archive& archive, RosterEntry& entry) {
   archive("host", entry.host)("ranks", entry.ranks);
 }
 
-/// The part of a whole run that the user asked for, so that every judgement of its files knows what is not missing.
+/// The part of a whole run that the user requested, so that other rows are not missing.
 struct Asked {
   FamilySet families;
-  std::optional<std::string> filter;  // --benchmark_filter: rows without a result were not asked for
+  std::optional<std::string> filter;  // --benchmark_filter: other rows were not requested
   std::vector<RosterEntry> roster;
 
   bool everything() const { return families.all() && !filter && roster.empty(); }
@@ -185,7 +185,7 @@ struct Context {
   std::string run_id;
   std::string started;  // UTC, ISO 8601
   bool complete = false;
-  std::optional<double> seconds;  // that the family took; nothing in older files
+  std::optional<double> seconds;  // duration of the family; nullopt in older files
   Backend backend = Backend::host;
   std::string tier;  // "quick" | "full"
   int world_size = 0;
@@ -197,7 +197,7 @@ struct Context {
   std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
   std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
   NcclFacts nccl;
-  std::map<std::string, std::string> algorithms;  // that tuning chose, by key; in words of the backend
+  std::map<std::string, std::string> algorithms;  // tuning choices by key, in words of the backend
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
@@ -208,7 +208,7 @@ struct Context {
   std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
   std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
   bool strangers_could_join = false;     // ranks over TCP without a secret: any program on the network could be one
-  int start_attempts = 1;                // launches until ranks came beyond their start
+  int start_attempts = 1;                // launches that were needed to start the ranks
 };
 
 template <class Archive>
@@ -231,22 +231,22 @@ void members(Archive& archive, Context& c) {
 /// Values by rank; index = rank, nullopt = this rank has none.
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
-/// Texts by rank: facts that are no numbers (driver "580.159.03"), explanations of a number or of its absence under the
-/// same name. nullopt = there is nothing to say of this rank.
+/// Texts by rank: facts that are not numbers (driver "580.159.03"), or the explanation of a number or of its absence
+/// under the same name. nullopt = no text for this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// Counts by rank; nullopt if not counted.
 using CountsByRank = std::map<std::string, std::vector<std::optional<std::uint64_t>>>;
 
-/// The values of the ranks of a row. In a file, a column of which fewer than half are known is an
-/// object by rank, {"3": 396.2}; one of all ranks may have either form.
+/// The values of the ranks of a row. A file may write them as an object by rank, {"3": 396.2}, and does so if fewer
+/// than half are known.
 struct RankData {
   ByRank by_rank;
   TextByRank text_by_rank;
-  ByRank throttle;               // as Throttle, by rank: of each reason that held some rank's clock down
-  CountsByRank errors;           // as ErrorCounts, by rank: of each counter that has grown on some rank
-  int errors_rows = 1;           // the number of rows that share one reading of the counters, which each has
-  std::vector<int> wrong_ranks;  // whose data were wrong
+  ByRank throttle;               // as Throttle, by rank: each reason that lowered some rank's clock
+  CountsByRank errors;           // as ErrorCounts, by rank: each counter that has grown on some rank
+  int errors_rows = 1;           // the number of rows that share one reading of the counters
+  std::vector<int> wrong_ranks;  // ranks with wrong data
 
   Throttle throttle_of(int rank) const;
   ErrorCounts errors_of(int rank) const;
@@ -259,15 +259,15 @@ void members(Archive& archive, RankData& data) {
   archive.unless("errors_rows", data.errors_rows, 1);
 }
 
-/// One repetition of one benchmark.
-/// The part that a waived benchmark lacks: the machine cannot do it, or software is missing or too old.
+/// One repetition of one benchmark. A waived benchmark lacks a part: the machine does not support it, or software is
+/// missing or too old.
 enum class Lack { machine, software };
 
 struct Row : RankData {
   Key key;  // family/name:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
-  int repetitions = 1;                    // as many were asked for
-  double iterations = 1;                  // 0: none stated
+  int repetitions = 1;                    // number that was requested
+  double iterations = 1;                  // 0: not given
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gb_per_s, latency_us, cv, ...
   std::optional<std::string> error;       // an error row; a waiver is not an error
@@ -278,34 +278,34 @@ struct Row : RankData {
 struct Results {
   std::filesystem::path file;
   Context context;
-  std::vector<Row> rows;    // iteration rows only, in file order; aggregates are left out
-  std::string sha256 = {};  // of the file; empty: it was read from no file
+  std::vector<Row> rows;    // iteration rows in file order, without aggregates
+  std::string sha256 = {};  // of the file; empty: not read from a file
 };
 
-/// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,
-/// /real_time, /process_time, /threads:n, /min_warmup_time:...) removed. This is the one place that knows them.
+/// Returns the key for a name of Google Benchmark, without its suffixes (/manual_time, /repeats:3, /iterations:10,
+/// /min_time:..., /real_time, /process_time, /threads:n, /min_warmup_time:...). Only this function knows them.
 std::string key_of(std::string_view benchmark_name);
 
-/// The text that an error row carries when the benchmark was waived rather than failed.
+/// Returns the text of an error row for a waived benchmark.
 std::string waiver_text(std::string_view reason, Lack = Lack::machine);  // "waived: ...", "waived for software: ..."
 bool is_waiver(std::string_view text);
 
-/// Reads one file. Errors: InputError naming the file for a file that is missing, empty, truncated, not strict JSON, of
-/// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
+/// Reads one file. Errors: InputError with the file if it is missing, empty, truncated, not strict JSON, of another
+/// schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
 Results read_results(const std::filesystem::path& file);
 
-/// Returns every *.json of a folder but verdict.json and baseline.json, sorted by name; none if there is no folder.
+/// Returns every *.json of a folder except verdict.json and baseline.json, sorted by name; empty without a folder.
 std::vector<std::filesystem::path> result_files(const std::filesystem::path& folder);
 
-/// Reads the given files and, for a folder, its result files; of one that has none, those of its subfolders, which are
-/// launches. Errors: as above, and for a folder without any.
+/// Reads files and, for a folder, its result files, or if it has none, those of its subfolders, which are launches.
+/// Errors: as above, and for a folder without result files.
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
-/// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
-/// added, and the figures of pairs once more as matrices (thresholds/results/matrix.hpp). data[key][repetition] belongs
-/// to the iteration row of that key and repetition index. A value by rank that is expected as a counter too
-/// (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors: InputError if
-/// `google_benchmark_json` is not JSON (for example a non-finite counter).
+/// Returns the text of a result file: `google_benchmark_json` with context.shakedown, by_rank and the matrices of pairs
+/// (thresholds/results/matrix.hpp). data[key][repetition] belongs to the iteration row of that key and repetition
+/// index. A missing value by rank that is expected as a counter (is_telemetry) is null. The text is strict JSON;
+/// invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a counter that is
+/// not finite).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<RankData>>& data);
 

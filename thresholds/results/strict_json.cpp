@@ -1,4 +1,4 @@
-// Decides which text is JSON: strict, without duplicate keys. An error says where and why.
+// Parses strict JSON without duplicate keys. Errors name the position and the reason.
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Builds the document as nlohmann::json::parse does, but for a duplicate key in one object: which of its two
-// values counts is up to the reader (RFC 8259), so a file could say one thing to a person and another to the judge.
+// Builds the document like nlohmann::json::parse, but rejects a duplicate key in one object. Readers may choose either
+// value (RFC 8259), so a file could show different values to a person and to the judge.
 class StrictDocument : public json::json_sax_t {
  public:
   explicit StrictDocument(const fs::path& file) : file_(file) {}
   json take() { return std::move(root_); }
-  /// Where reading stopped and why.
+  /// The position and the reason of a parse error.
   std::size_t stopped_at = 0;
   std::string why;
 
@@ -81,7 +81,7 @@ json parse_json(const fs::path& file, const std::string& text) {
   }
   StrictDocument document(file);
   if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
-  // Depending on the version the position is the end of the text or one past it.
+  // Depending on the version, the position is the end of the text or one after it.
   if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
   throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }

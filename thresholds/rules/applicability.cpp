@@ -19,7 +19,7 @@ std::string quoted(const std::vector<std::string>& words) {
   return text;
 }
 
-/// Which rank has which, the odd one out first.
+/// Returns the devices with their ranks, the rarest first.
 std::string kinds_of(const std::vector<Results>& results) {
   std::vector<Holder> holders;
   for (const RankFacts& rank : results.front().context.ranks) {
@@ -61,7 +61,7 @@ bool fits(const Profile& profile, Backend backend, const std::vector<std::string
 }
 
 Scale scale_of(const Context& context) {
-  // The first rank speaks for all: they are of one kind, and each of 10,000 values of a row asks here.
+  // The first rank represents all, because they are of one kind, and each of 10,000 values calls this.
   const double highest = context.ranks.empty() ? 0 : context.ranks.front().sm_mhz_max.value_or(0);
   return {context.world_size, context.hosts, context.nccl.nvls != "off", highest};
 }
@@ -73,7 +73,7 @@ std::vector<std::string> devices_of(const std::vector<Results>& results) {
       (rank.device.rfind(no_device, 0) == 0 ? without : devices).insert(rank.device);
     }
   }
-  // A rank without a device fails in findings of its own; the others say what machine it is.
+  // Ignores ranks without a device, which have findings of their own.
   if (devices.empty()) devices = without;
   return {devices.begin(), devices.end()};
 }
@@ -85,7 +85,7 @@ Selection select_profile(const std::vector<Results>& results, const std::vector<
     if (file.context.backend != backend) return {nullptr, "files of both backends"};
   }
   if (backend == Backend::cuda && has_mig(results)) {
-    return {nullptr, "a slice of a GPU (MIG) has no reference: " + quoted(devices)};
+    return {nullptr, "a MIG instance has no reference: " + quoted(devices)};
   }
   const auto any = std::find_if(profiles.begin(), profiles.end(), is_for_any_gpu);
   const Profile* const fallback = backend == Backend::cuda && any != profiles.end() ? &*any : nullptr;
@@ -160,14 +160,14 @@ Expansion expand(const Rule& rule, const Context& context) {
   if (has("shift")) {
     for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
   } else if (has("rank")) {
-    // One GPU multiplies alone anyway, and bench_gemm does not say so twice.
+    // Products are always local; keys of bench_gemm therefore omit that.
     const bool said = largest > 1 || rule.benchmark.family() != "gemm";
     for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
   } else if (largest < 2) {
     add({{"src", 0}, {"dst", 1}});
     expansion.no_pair = true;
   } else {
-    const bool both_ways = rule.benchmark.part("dir") == "both";  // of each pair once
+    const bool both_ways = rule.benchmark.part("dir") == "both";  // once for each pair
     for (int src = 0; src < largest; ++src) {
       for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
         if (src != dst) add({{"src", src}, {"dst", dst}});
@@ -178,8 +178,8 @@ Expansion expand(const Rule& rule, const Context& context) {
 }
 
 std::vector<int> required_ranks(const Key& key, const Context& context) {
-  // The figure of a pair is at its destination, with both directions at both ends, on every host that has them; that of
-  // a rank that works alone is on every host that has it.
+  // The figure of a pair is at its destination, with both directions at both ends, on every host that has both ranks.
+  // The figure of a rank that works alone is on every host that has the rank.
   const bool pair = !key.part("src").empty() && !key.part("dst").empty();
   const bool alone = !key.part("active").empty(), shift = !key.part("shift").empty();
   const bool even = key.part("ranks") == "even", both_ends = pair && key.part("dir") == "both";

@@ -1,4 +1,4 @@
-// Which profile fits the machine, which of its rules apply to a run, and which benchmarks a rule stands for. Pure.
+// Selects the profile for a machine, its rules that apply to a run, and the benchmarks of a rule. Pure.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace shakedown {
 
-/// True if the profile describes all of these devices by name. The profile for any GPU describes none.
+/// True if the profile names all of these devices. The profile for any GPU names none.
 bool fits(const Profile&, Backend, const std::vector<std::string>& devices);
 
-/// The one profile that matches, or why there is none: then the profile for any GPU, if there is one, whose rules hold
+/// Returns the one profile that matches, or why there is none. Then the profile for any GPU, if there is one, applies
 /// without a reference.
 struct Selection {
   const Profile* profile = nullptr;
@@ -20,33 +20,32 @@ struct Selection {
 };
 Selection select_profile(const std::vector<Results>&, const std::vector<Profile>&);
 
-/// Device names of all ranks, each once.
+/// Returns the device names of all ranks, each once.
 std::vector<std::string> devices_of(const std::vector<Results>&);
 
-/// Where a run ran, as the catalogue's ceilings want it.
+/// Returns the conditions of a run for the ceilings of the catalogue.
 Scale scale_of(const Context&);
 
-enum class Applies { yes, no, unknown_nvls };  // unknown_nvls: would depend on a state that the run did not record
+enum class Applies { yes, no, unknown_nvls };  // unknown_nvls: depends on a state that the run did not record
 
 struct Applicability {
   Applies applies = Applies::yes;
-  std::string reason;  // why not
+  std::string reason;  // why it does not apply
 };
 Applicability applicability(const Conditions&, const Context&);
 
-/// "ranks 8, hosts 1, nvls off"; what every run meets is left out.
+/// Returns "ranks 8, hosts 1, nvls off", without conditions that every run meets.
 std::string text(const Conditions&);
 
-/// The keys that a rule stands for on this machine: itself, or with wildcards those of the ranks of its largest host.
-/// Where no host has two ranks there is no pair: then the bench waives src:0/dst:1, and `no_pair` says that this is
-/// right.
+/// Returns the keys of a rule on this machine: its own, or with wildcards those of the ranks of the largest host.
+/// Without two ranks on a host there is no pair; the bench then waives src:0/dst:1, and `no_pair` permits that.
 struct Expansion {
   std::vector<Key> keys;
   bool no_pair = false;
 };
 Expansion expand(const Rule&, const Context&);
 
-/// The ranks that must have a value of their own for this key.
+/// Returns the ranks that must have a value for this key.
 std::vector<int> required_ranks(const Key&, const Context&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Programs that died while they measured, whatever was measured in their place afterwards.
+// Programs that crashed during the measurement, even if their families were measured afterwards.
 #pragma once
 
 #include <optional>

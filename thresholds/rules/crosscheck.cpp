@@ -1,6 +1,5 @@
-// Decides whether measurements of one run fit together. Each of them may meet its own limit, or have none, and still be
-// impossible next to another: a training step at a fifth of what its products and sums take was once reported as 98 %
-// efficient.
+// Checks that measurements of one run are consistent. Each may meet its own limit, or have none, and still be
+// impossible next to another: a training step at a fifth of the predicted rate was once reported as 98 % efficient.
 #include "thresholds/rules/crosscheck.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +18,7 @@ double number_of(const Key& key, const char* name) { return static_cast<double>(
 
 bool good(const Benchmark& benchmark) { return benchmark.error() == nullptr && benchmark.waiver() == nullptr; }
 
-// All parts of the key are among `known`: no variant, no part of the ranks.
+// True if all parts of the key are in `known`, so that it is no variant and no subset of ranks.
 bool only_has(const Key& key, std::initializer_list<std::string_view> known) {
   const auto& parts = key.parts();
   return std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
@@ -78,7 +77,7 @@ class Checker {
     std::vector<double> rates;
     for (const auto& [key, benchmark] : benchmarks_) {
       if (key.family() != "p2p" || !good(benchmark) || key.part("dir") == "both") continue;
-      if (key.part("engine") == "sm") continue;  // kernels copy less, and reads by them least
+      if (key.part("engine") == "sm") continue;  // kernels copy less, least of all by reads
       for (const auto& value : rank_values(benchmark, "copy_gb_per_s")) {
         if (value) rates.push_back(*value);
       }
@@ -103,7 +102,7 @@ class Checker {
     const int ranks = benchmark.context->world_size;
     const auto comm = ranks > 1 && model != nullptr ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
     if (model == nullptr || !step || !gemm || !comm) return;
-    // The step's own count, if it has one: variants of the model differ.
+    // The count of the step itself, if it has one, because variants of the model differ.
     const auto counted = run_value(benchmark, "model_tflops");
     const double flops = counted ? *counted * 1e12 * *step * 1e-3 : model->flops_per_token * tokens;
     if (!(flops > 0)) return;
@@ -130,7 +129,7 @@ class Checker {
     findings_.push_back(f);
   }
 
-  // For bf16: the slowest of the largest products, which power limits, and the highest rate of any rank.
+  // For bf16: the slowest of the largest products, which are at the power limit, and the highest rate of any rank.
   std::optional<std::pair<double, double>> gemm_rates() const {
     std::optional<double> slowest;
     double highest = 0;
@@ -178,7 +177,7 @@ class Checker {
 
 std::string CrossChecks::summary() const {
   std::string text;
-  for (const Finding& f : findings) text += (text.empty() ? "" : "; ") + f.detail + (f.good() ? "" : ": too little");
+  for (const Finding& f : findings) text += (text.empty() ? "" : "; ") + f.detail + (f.good() ? "" : ": too low");
   return text;
 }
 

@@ -1,5 +1,4 @@
-// The expected ranks, hosts and backend, and the source of each number. Pure but for
-// reading a roster.
+// The expected ranks, hosts and backend, with the source of each number. Pure except for reading a roster.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +16,11 @@ struct Expectation {
   std::string ranks_said_by, hosts_said_by, backend_said_by;
 };
 
-/// Lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1: what;
-/// what to do".
+/// Parses lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1:
+/// what; what to do".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
-/// From options, the roster and the expectations stored in the runs, in this order.
+/// Returns the expectation from options, the roster and the runs, in this order.
 Expectation expectation(const std::vector<Results>&, const JudgeOptions&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Decides what is expected between hosts.
+// Derives the expected rates between hosts.
 #include "thresholds/rules/fabric_rates.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace shakedown {
 namespace {
 
-// Below it latency counts, and there are no published figures.
+// Smaller sizes are bound by latency, and there are no published figures.
 constexpr long long bandwidth_bound = 1LL << 30;
 
 Rule floor_rule(const Key& key, double floor, std::string source) {
@@ -23,7 +23,7 @@ Rule floor_rule(const Key& key, double floor, std::string source) {
   return rule;
 }
 
-// Rules that are for one host hold inside each host of many.
+// Rules for one host apply inside each host of several.
 std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& benchmarks) {
   std::vector<Rule> rules;
   for (const Rule& rule : profile.rules) {
@@ -40,8 +40,8 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
   return rules;
 }
 
-// The rate of one host: as it was measured inside hosts, else the profile's limit for one, else the rate of its GPUs'
-// links, which NCCL's rings cannot exceed.
+// Returns the rate of one host: as measured inside hosts, else the profile's limit, else the rate of its GPUs' links,
+// which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
   // AllReduce of two hosts is the same operation.
   const Key operation = world.key.family() == "pairs"
@@ -82,7 +82,7 @@ std::optional<SiteFabric> fabric_as_read(const Measured& measured) {
     return lowest;
   };
   const auto nics = least("ib_ports"), rate = least("ib_rate_gbit");
-  constexpr double max_nics = 1024;  // no host has more; a larger number was misread
+  constexpr double max_nics = 1024;  // no host has more; larger numbers are read errors
   if (!nics || !rate || !(*nics >= 1 && *nics <= max_nics) || !(*rate > 0)) return std::nullopt;
   return SiteFabric{static_cast<int>(*nics), *rate, std::nullopt, "as pre-flight read it"};
 }
@@ -109,23 +109,23 @@ std::vector<Rule> rules_between_hosts(const Profile& profile, const std::optiona
       const double expected = one_host ? std::min(limit, *one_host) : limit;
       rules.push_back(floor_rule(key, part * expected,
                                  derived(fmt::format("{} of {} GB/s, {}", number_text(part), number_text(expected),
-                                                     one_host && *one_host < limit ? "what one host does" : what))));
+                                                     one_host && *one_host < limit ? "the rate of one host" : what))));
     };
     if (key.family() == "allreduce" && large && plain) {
-      expect(allreduce_limit(shape), allreduce_part, "what the NICs allow");
+      expect(allreduce_limit(shape), allreduce_part, "the rate of the NICs");
     } else if (key.part("op") == "alltoall" && large && plain) {
-      expect(alltoall_limit(shape), alltoall_part, "what the NICs allow");
+      expect(alltoall_limit(shape), alltoall_part, "the rate of the NICs");
     } else if (key.family() != "pairs" || key.part("round").empty() || benchmark.waiver() != nullptr) {
       continue;
     } else if (key.part("op") == "allreduce") {
       if (large) {
         expect(allreduce_limit({2, 2 * shape.ranks_per_host(), shape.host_gb_per_s}), allreduce_part,
-               "what the NICs of two hosts allow, at the median pair");
+               "the rate of the NICs of two hosts, for the median pair");
       }
     } else {
       const double rate = shape.host_gb_per_s / shape.ranks_per_host();
       rules.push_back(floor_rule(key, pairs_part * rate,
-                                 derived(fmt::format("{} of {} GB/s, the NICs' rate for one GPU, at the median pair",
+                                 derived(fmt::format("{} of {} GB/s, the NICs' rate for one GPU, for the median pair",
                                                      number_text(pairs_part), number_text(rate)))));
     }
   }

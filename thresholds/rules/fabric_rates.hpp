@@ -1,5 +1,4 @@
-// Rates of collectives over several hosts, from the rate of their NICs: the limits, and which part of
-// them a healthy cluster reaches. Pure.
+// Limits of collectives between hosts from the rate of their NICs, and the share that a healthy cluster reaches. Pure.
 #pragma once
 
 #include <optional>
@@ -11,29 +10,29 @@
 
 namespace shakedown {
 
-/// A cluster of m hosts with n ranks each, and B GB/s of NICs in each host and direction.
+/// A cluster of m hosts with n ranks in all, and B GB/s of NICs in each host and direction.
 struct ClusterShape {
   double hosts = 1, ranks = 1, host_gb_per_s = 0;  // ranks: of all hosts
   double ranks_per_host() const { return ranks / hosts; }
 };
 
-/// Bus bandwidth that the NICs allow. An AllReduce that adds inside hosts first moves (m - 1) / m of the data twice
-/// over B: B (n - 1) / n x m / (m - 1) with n ranks in all. In an AllToAll each host sends (n - g) / n of what its g
-/// ranks have: B / g x (n - 1) / (n - g).
+/// The bus bandwidth of the NICs. An AllReduce that reduces inside hosts first moves (m - 1) / m of the data twice over
+/// B: B (n - 1) / n x m / (m - 1) with n ranks in all. In an AllToAll each host sends (n - g) / n of the data of its g
+/// ranks: B / g x (n - 1) / (n - g).
 double allreduce_limit(const ClusterShape&);
 double alltoall_limit(const ClusterShape&);
 
-/// The part of what is expected that a healthy cluster reaches at least. AllReduce: of the lesser of the limit and what
-/// one host does, published healthy clusters reach 0.76 to 1.02 (facts on 8 x NDR400, HDR200 and EFA, 2 to 248 hosts).
+/// The share of the expected rate that a healthy cluster reaches at least. AllReduce: published healthy clusters reach
+/// 0.76 to 1.02 of the lesser of the limit and one host's rate (facts on 8 x NDR400, HDR200 and EFA, 2 to 248 hosts).
 /// AllToAll: 0.84 to 0.86 of the limit. Pairs: NICs reach 0.92 to 0.98 of their rate one way (NDR 46 to 49 GB/s, HDR
 /// 24, EFA 24.2).
 inline constexpr double allreduce_part = 0.72, alltoall_part = 0.80, pairs_part = 0.85;
 
-/// From the ports that pre-flight read: the least of all hosts; nothing where it read none.
+/// Returns the lowest rate of all hosts from the ports of pre-flight; nullopt if it read none.
 std::optional<SiteFabric> fabric_as_read(const Measured&);
 
-/// On several hosts: the profile's limits of one host for what was measured inside each host, and where the fabric is
-/// known floors for AllReduce, AllToAll and pairs. None on one host.
+/// Returns rules for several hosts: the profile's limits of one host for measurements inside each host, and, with a
+/// known fabric, floors for AllReduce, AllToAll and pairs. Empty on one host.
 std::vector<Rule> rules_between_hosts(const Profile&, const std::optional<SiteFabric>&, const Measured&);
 
 }  // namespace shakedown

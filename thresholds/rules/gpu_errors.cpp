@@ -1,4 +1,4 @@
-// Decides which errors and slowdowns of a GPU fail it, whatever it reached.
+// Errors and slowdowns that fail a GPU, whatever its performance.
 #include "thresholds/rules/gpu_errors.hpp"
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 namespace shakedown {
 namespace {
 
-// How often, and the row in which it was counted first.
+// The count, and the first row with it.
 struct Counted {
   std::uint64_t count = 0;
   std::string first;
 };
 
-// Corrected errors fail from this number on: a row of memory that is hit a few times is replaced by a spare one (NVIDIA
-// GPU memory error management), so thousands mean that nothing replaces it. A public report has thousands in a second
+// This number of corrected errors fails: a row of memory that is hit a few times is replaced by a spare one (NVIDIA GPU
+// memory error management), so thousands mean that nothing replaces it. A public report has thousands in a second
 // (NVIDIA/NVSentinel issue 1748).
 constexpr std::uint64_t corrected_storm = 1000;
 
-// Seconds for which the operations of a family were timed on a watched GPU, and of these, seconds with a lower clock.
+// Timed seconds of a family on a watched GPU, and the part of them with a lower clock.
 struct Watched {
   double seconds = 0, slowed = 0;
 };
@@ -71,8 +71,8 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
       const auto rank = static_cast<std::size_t>(facts.rank);
       Record& record = records.at(rank);
       if (record.facts == nullptr) record.facts = &facts;
-      // Counters are read about once a second, and all rows since the last reading get its counts: rows that follow
-      // each other with the same counts are one reading, as many as it has.
+      // Counters are read about once a second, and all rows since the last reading have its counts. Successive rows
+      // with equal counts, up to their stated number, therefore share one reading.
       ErrorCounts last;
       int rows_of_last = 0;
       for (const Row& row : file.rows) {
@@ -105,7 +105,7 @@ Finding finding_of(const Record& record, Code code, bool fails) {
   f.worst = culprit(*record.facts);
   f.offenders = {*f.worst};
   f.offender_count = 1;
-  f.source = "what the driver counts and reports while it is measured";
+  f.source = "counters and reports of the driver during the run";
   f.next = on_host(record.facts->host,
                    "nvidia-smi -q -i " + gpu_in_command(*record.facts) +
                        (code == Code::errors ? " -d ECC,ROW_REMAPPER" : " -d PERFORMANCE,TEMPERATURE,POWER"));
@@ -127,7 +127,7 @@ std::optional<Finding> judge_errors(const Record& record, bool fails) {
   }
   if (said.empty()) return std::nullopt;
   Finding f = finding_of(record, Code::errors, fails);
-  f.detail = "while it was measured: " + joined(said);
+  f.detail = "during the run: " + joined(said);
   if (!advice.empty()) f.detail += "; " + joined(advice, "; ");
   return f;
 }

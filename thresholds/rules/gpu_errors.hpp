@@ -1,4 +1,4 @@
-// What GPUs counted and reported while they were measured: errors, and clocks held down by heat or the supply. Pure.
+// Errors that GPUs counted during the measurement, and clocks lowered by heat or the power supply. Pure.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,13 @@
 
 namespace shakedown {
 
-/// Held down by the hardware or by heat for this part of the time of a family's benchmarks, a GPU fails; for less it is
-/// a warning. No stored launch of a healthy GPU shows any; but NVML says that a slowdown may be reported while a clock
-/// changes, and its answers are 100 ms old at most: one of them in two seconds, or one row of twenty, is no fault.
+/// A GPU fails if its hardware or heat slowed it for this share of the time of a family; a smaller share warns. No
+/// stored launch of a healthy GPU shows any. NVML may report a slowdown while a clock changes, and its values are up to
+/// 100 ms old, so one of them in two seconds, or one row of twenty, is not a fault.
 inline constexpr double slowed_down = 0.05;
 
-/// Returns, for each GPU that counted or reported something, a finding machine/errors/rank:N, or
-/// machine/slowdown/rank:N; of what costs time only, or is the program's, a warning. Nothing of the others. `families`:
-/// only in their benchmarks.
+/// Returns a finding machine/errors/rank:N or machine/slowdown/rank:N for each GPU with errors. Errors that only cost
+/// time, or that programs cause, warn. Only benchmarks of `families` count.
 std::vector<Finding> judge_gpu_errors(const std::vector<Results>&, const FamilySet& families);
 
 }  // namespace shakedown

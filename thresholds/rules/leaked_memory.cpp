@@ -42,10 +42,10 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
       f.offenders = {*f.worst};
       f.offender_count = 1;
       f.detail = fmt::format(
-          "{:.0f} MiB more of its memory in use after {} than before: kept by the program, or taken by "
+          "{:.0f} MiB more of its memory are in use after {} than before: kept by the program, or used by "
           "another",
           kept, own);
-      f.source = "what the driver says is in use";
+      f.source = "memory in use, as reported by the driver";
       f.next = on_host(facts.host, "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
       worst.insert_or_assign(facts.rank, std::move(f));
     }

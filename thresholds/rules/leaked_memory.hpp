@@ -1,4 +1,4 @@
-// Memory of GPUs that a family did not give back.
+// GPU memory that a family did not release.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace shakedown {
 
-/// Key machine/memory/rank:N, a warning for each rank after whose copies, streams or memory tests more than 64 MiB of
-/// its GPU stayed in use: the next family has less, and a program that runs for days ends there. What libraries keep by
-/// design (communicators, the code of products) is not judged.
+/// Returns machine/memory/rank:N, a warning, for each rank whose GPU has more than 64 MiB more in use after copies,
+/// streams or memory tests: the next family has less, and a program that runs for days fails. Memory that libraries
+/// keep by design (communicators, the code of products) is not judged.
 std::vector<Finding> judge_leaked_memory(const std::vector<Results>&, const FamilySet& families);
 
 }  // namespace shakedown

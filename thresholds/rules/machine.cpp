@@ -1,4 +1,4 @@
-// Decides whether the run saw the whole machine: all hosts, all ranks, all GPUs, each once, in one finished run.
+// Checks that the run covers the whole machine: all hosts, ranks and GPUs, each once, in one complete run.
 #include "thresholds/rules/machine.hpp"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::map<std::string, std::vector<const RankFacts*>> ranks_by_host(const Context
   return hosts;
 }
 
-// nullptr: the inventory has nothing about this host.
+// Returns nullptr if the inventory has nothing about this host.
 const HostFacts* facts_of(const Context& context, const std::string& host) {
   const auto found = std::find_if(context.inventory.begin(), context.inventory.end(),
                                   [&](const HostFacts& facts) { return facts.host == host; });
@@ -55,25 +55,25 @@ Finding judge_complete(const Files& files, const JudgeOptions& options) {
   for (const Results& file : files) {
     if (file.context.complete) continue;
     const std::string family = file.rows.empty() ? file.file.stem().string() : file.rows.front().key.family();
-    set(finding, Status::missing, file_name(file) + ": the run broke off before its end",
+    set(finding, Status::missing, file_name(file) + ": the run stopped early",
         measure_command(family, file.context.world_size));
     break;
   }
   return finding;
 }
 
-// Families of one run follow each other; a file that began more than this before or after another is of another launch.
+// Families of one run follow each other. A file that began much earlier or later than another is from another launch.
 constexpr double max_seconds_apart = 24 * 3600;
 
 const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
 
 std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
 
-// Returns a statement on which two files of one run differ; empty if they agree. Names of hosts: judge_hosts.
+// Returns a fact in which two files of one run differ; empty if they agree. For host names see judge_hosts.
 std::string contradiction(const Context& a, const Context& b) {
   if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
   if (a.plan != b.plan || a.tier != b.tier) return "were measured by different plans";
-  if (differ(a.nccl.nvls, b.nccl.nvls)) return "say different things of NVLS";
+  if (differ(a.nccl.nvls, b.nccl.nvls)) return "disagree about NVLS";
   const auto began = seconds_of(a.started), began_too = seconds_of(b.started);
   if (began && began_too && std::abs(*began - *began_too) > max_seconds_apart) return "began more than a day apart";
   for (const auto& [name, version] : a.versions) {
@@ -93,14 +93,14 @@ std::string contradiction(const Context& a, const Context& b) {
   return "";
 }
 
-// Whether NVLS was on, and the setting that turns it off.
+// Returns a contradiction between the state of NVLS and the setting that disables it.
 std::string contradiction(const Context& context) {
   const auto setting = context.environment.find("NCCL_NVLS_ENABLE");
   const bool off = setting != context.environment.end() && setting->second == "0";
-  return off && context.nccl.nvls == "on" ? "says that NVLS was on, with NCCL_NVLS_ENABLE=0" : "";
+  return off && context.nccl.nvls == "on" ? "reports NVLS on, with NCCL_NVLS_ENABLE=0" : "";
 }
 
-// The same of a file's own pre-flight, which asks the driver anew, and its inventory.
+// Compares a file with its own pre-flight, which asks the driver again, and with its inventory.
 std::string contradiction(const Row& row, const Context& context) {
   if (row.key.family() != "preflight") return "";
   for (const auto& [name, fact] :
@@ -114,7 +114,7 @@ std::string contradiction(const Row& row, const Context& context) {
   return "";
 }
 
-// Two files that say they are of one run, and cannot be: which, and why.
+// Returns why two files with the same run id cannot be from one run.
 std::optional<std::string> contradiction(const Files& files) {
   std::map<std::string_view, const Results*> first;                              // file of each run
   std::map<std::pair<std::string_view, std::string_view>, const Results*> keys;  // run and key -> file
@@ -148,7 +148,7 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
         "let one run at a time use a folder of results (SHAKEDOWN_BUILD names another), and measure again");
     return finding;
   }
-  const std::string again = "measure again into an empty folder, or pass --mixed-runs if the set is meant";
+  const std::string again = "measure again into an empty folder, or pass --mixed-runs to permit this";
   if (const auto wrong = contradiction(files); wrong && !options.mixed_runs) {
     Finding finding = pass(Code::run_id, "");
     set(finding, Status::invalid, *wrong, again);
@@ -167,7 +167,7 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
 }
 
 // Returns the evidence that a host without measured GPUs should have some: its bus, a mask, a scheduler or a driver.
-// Empty: nothing.
+// Empty without evidence.
 std::string promise_of_gpus(const HostFacts& host) {
   if (host.pci_gpus.value_or(0) > 0) return plural(*host.pci_gpus, "NVIDIA GPU") + " on its PCI bus";
   if (host.masked_gpus.value_or(0) > 0) {
@@ -202,12 +202,12 @@ Finding judge_backend(const Files& files, const Expectation& expected) {
       set(finding, Status::fail,
           host.host + " has " + promise + (host.pci_gpus.value_or(0) > 0 ? ", but none was measured" : "") +
               ": the run used the CPU",
-          "nvidia-smi; then measure with --backend=cuda, which says why CUDA does not work");
+          "nvidia-smi; then measure with --backend=cuda, which reports why CUDA fails");
       name_offenders(finding, {host_culprit(host.host)});
       return finding;
     }
   }
-  // The bus was not read, so that there may be a GPU.
+  // The bus was not read, so there may be a GPU.
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
       const HostFacts* facts = facts_of(file.context, host);
@@ -222,7 +222,7 @@ Finding judge_backend(const Files& files, const Expectation& expected) {
   return finding;
 }
 
-// Hosts of the roster that reported fewer or more ranks than it says.
+// Returns hosts of the roster with a different number of ranks.
 std::vector<Culprit> wrong_counts(const Context& context, const std::vector<RosterEntry>& roster) {
   std::vector<Culprit> wrong;
   const auto by_host = ranks_by_host(context);
@@ -244,7 +244,7 @@ bool has_reported(const Context& context, const std::string& host) {
                      [&](const RankFacts& rank) { return same_host(rank.host, host); });
 }
 
-/// Hosts that did not start (thresholds/rules/start.hpp has the findings): the other findings do not expect them.
+/// Hosts that did not start. Other findings do not expect them (thresholds/rules/start.hpp).
 std::vector<std::string> absent_hosts(const Context& context) {
   std::vector<std::string> hosts;
   for (const auto& absent : context.absent) {
@@ -253,7 +253,7 @@ std::vector<std::string> absent_hosts(const Context& context) {
   return hosts;
 }
 
-/// Hosts that this file lacks since they did not start, or were lost while the run went on.
+/// Hosts that this file lacks because they did not start, or were lost during the run.
 std::vector<Culprit> hosts_not_here(const Files& files, const Results& file) {
   std::set<std::string> lost;
   for (const Results& other : files) {
@@ -267,8 +267,7 @@ std::vector<Culprit> hosts_not_here(const Files& files, const Results& file) {
   return culprits;
 }
 
-/// The number of ranks that a file should have: without those of hosts that did not start, if all hosts have equally
-/// many.
+/// Returns the expected number of ranks of a file, without hosts that did not start, if all hosts have the same number.
 int expected_ranks(const Context& context, const Expectation& expected) {
   const int ranks = *expected.ranks, absent = static_cast<int>(absent_hosts(context).size());
   if (!expected.hosts || *expected.hosts < 1 || context.world_size == ranks || ranks % *expected.hosts != 0)
@@ -302,8 +301,8 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
       return finding;
     }
     if (auto wrong = wrong_counts(file.context, options.roster); !wrong.empty()) {
-      set(finding, Status::missing, file_name(file) + ": the ranks per host are not those of the roster",
-          "start as many ranks per host as the roster says and measure again");
+      set(finding, Status::missing, file_name(file) + ": the numbers of ranks per host differ from the roster",
+          "start the ranks per host of the roster and measure again");
       name_offenders(finding, std::move(wrong));
       return finding;
     }
@@ -372,7 +371,8 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
   return finding;
 }
 
-// GPUs that should have been measured on one host. A mask or a scheduler's binding lowers the number, and is named.
+// Returns the number of GPUs that one host should have measured. A mask or a scheduler's binding lowers it, and is
+// named.
 std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
 
 Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
@@ -388,7 +388,7 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
       const int expected = known.value_or(n);
       if (!known) {
         set(finding, Status::missing, file_name(file) + ": how many GPUs " + host + " has is unknown",
-            "say how many ranks there should be: --expect=ranks=N, or --roster=FILE");
+            "give the expected number of ranks: --expect=ranks=N, or --roster=FILE");
       } else if (n != expected) {
         compare(finding, n, expected, "GPUs");
         set(finding, n < expected ? Status::missing : Status::fail,
@@ -400,7 +400,7 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
         set(finding, Status::missing,
             file_name(file) + ": " + host + " shows " + plural(n, "GPU") + ", and machines of this kind have " +
                 std::to_string(*of_kind) + " (gpus_per_host of the profile)",
-            "nvidia-smi and lspci on " + host + ": has one fallen off its bus?");
+            "nvidia-smi and lspci on " + host + ": one may have fallen off the bus");
       } else if (facts->masked_gpus && facts->pci_gpus && *facts->masked_gpus < *facts->pci_gpus) {
         masks.insert(facts->mask.value_or("a mask on " + host));
       }
@@ -445,7 +445,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
                                 judge_hosts(files, options, expected)};
   const auto is_cuda = [](const Results& file) { return file.context.backend == Backend::cuda; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {
-    // An expected number of ranks overrules the number on the bus.
+    // An expected number of ranks overrides the number on the bus.
     if (!expected.ranks) findings.push_back(judge_gpus(files, gpus_per_host));
     findings.push_back(judge_unique_devices(files));
   }

@@ -1,4 +1,4 @@
-// Findings about the machine and the run itself: did everybody report who should, once, and from the same run?
+// Findings about the machine and the run itself: whether all expected ranks reported once, from one run.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,8 @@
 
 namespace shakedown {
 
-/// Keys machine/complete, run_id, backend, ranks, hosts; with GPUs also gpus and unique_devices; with an injected fault
-/// that options allow also fault. Each exists once per set of files.
-/// `gpus_per_host`: what the profile says machines of this kind have.
+/// Returns machine/complete, run_id, backend, ranks, hosts; with GPUs also gpus and unique_devices; with a permitted
+/// injected fault also fault. Each exists once per set of files. `gpus_per_host` is the number in the profile.
 std::vector<Finding> judge_machine(const std::vector<Results>&, const JudgeOptions&,
                                    std::optional<int> gpus_per_host = std::nullopt);
 

@@ -1,5 +1,5 @@
-// Decides which profiles are valid: a rule that could never fail, never pass, or that has no source is
-// refused with file, line and column.
+// Validates profiles: a rule that can never fail or never pass, or without a source, is refused with file, line and
+// column.
 #include "thresholds/rules/profile.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Members = std::map<std::string, Yaml>;
 
-// A family that the catalogue does not have may use any metric whose name ends in a unit.
+// Families outside the catalogue may use any metric whose name ends in a unit.
 bool is_known_metric(const std::string& family, const std::string& metric) {
   return find_metric(Key(family), metric) != nullptr || (!is_catalogued(family) && !unit_of(metric).empty());
 }
@@ -58,7 +58,7 @@ Key read_benchmark(const Yaml& yaml) {
     if (!is_key_part(rest.substr(0, slash))) yaml.refuse("\"" + text + "\" is not a key; write family/name:value/...");
     rest.remove_prefix(slash);
   }
-  if (key_of(text) != text) yaml.refuse("\"" + text + "\" carries a suffix of Google Benchmark; write " + key_of(text));
+  if (key_of(text) != text) yaml.refuse("\"" + text + "\" has a suffix of Google Benchmark; write " + key_of(text));
   const auto stars = std::count(text.begin(), text.end(), '*');
   const auto any = [&](const char* part) { return key.part(part) == "*"; };
   const bool of_p2p = key.family() == "p2p";
@@ -80,7 +80,7 @@ Range read_range(const Yaml& yaml) {
   } else {
     range.low = range.high = yaml.integer();
   }
-  if (range.low < 1 || range.low > range.high) yaml.refuse("an interval that no run can meet; write 1 <= low <= high");
+  if (range.low < 1 || range.low > range.high) yaml.refuse("an impossible interval; write 1 <= low <= high");
   return range;
 }
 
@@ -98,10 +98,10 @@ Conditions read_conditions(const Members& rule) {
   return conditions;
 }
 
-// The figure of a machine that the source names, and how far below it a healthy one may be.
+// Reads the reference of the source and its margin.
 void read_reference(const Members& rule, const std::string& metric, Limits& limits) {
   if (!rule.contains("reference")) {
-    if (rule.contains("margin")) rule.at("margin").refuse("margin without \"reference\"; add what it is a part of");
+    if (rule.contains("margin")) rule.at("margin").refuse("margin without \"reference\"; add the reference");
     return;
   }
   const double reference = rule.at("reference").number();
@@ -114,10 +114,10 @@ void read_reference(const Members& rule, const std::string& metric, Limits& limi
   }
   const double margin = rule.at("margin").number();
   const bool lower = lower_is_better(metric);
-  if (margin <= 0) rule.at("margin").refuse("a margin is a part of the reference; write one above 0");
-  if (margin >= 1 && !lower) rule.at("margin").refuse("no value is below such a floor; write 0 < margin < 1");
+  if (margin <= 0) rule.at("margin").refuse("a margin must be above 0; correct it");
+  if (margin >= 1 && !lower) rule.at("margin").refuse("no value is below that floor; write 0 < margin < 1");
   limits.reference = reference;
-  // As a verdict prints it, so that no value that looks equal to the limit is on its other side.
+  // Rounds as a verdict prints, so that a value that looks equal to the limit is on its good side.
   (lower ? limits.max : limits.min) = std::stod(number_text(reference * (1 + (lower ? margin : -margin))));
 }
 
@@ -125,7 +125,7 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
   Limits limits;
   if (rule.contains("same")) {
     limits.same = rule.at("same").boolean();
-    if (!limits.same) rule.at("same").refuse("same: false says nothing; remove it");
+    if (!limits.same) rule.at("same").refuse("same: false has no effect; remove it");
     for (const char* other :
          {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
       if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " with same; keep one of them");
@@ -152,11 +152,11 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     const auto found = rule.find(name);
     if (found == rule.end()) return;
     limit = found->second.number();
-    if (*limit < 0) found->second.refuse(std::string(name) + " is negative; no metric is");
+    if (*limit < 0) found->second.refuse(std::string(name) + " is negative, but no metric can be");
   };
   read("min", limits.min);
   if (limits.min == 0)
-    rule.at("min").refuse("min: 0 cannot fail, no value is below it; write what a healthy machine has");
+    rule.at("min").refuse("min: 0 cannot fail; write the value of a healthy machine");
   read("max", limits.max);
   read("equals", limits.equals);
   read("spread_max", limits.spread_max);
@@ -186,7 +186,7 @@ const Yaml& required(const Members& members, const char* name, const Yaml& paren
   return found->second;
 }
 
-// A floor must be possible everywhere where the rule applies. The ceilings grow with the ranks and fall with the hosts.
+// A floor must be possible wherever the rule applies. Ceilings grow with ranks and fall with hosts.
 void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const Yaml& place) {
   const auto floor = rule.limits.equals ? rule.limits.equals : rule.limits.min;
   if (!floor) return;
@@ -203,7 +203,7 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
   }
 }
 
-// A rule of pre-flight is about a fact, of the ranks or of the hosts.
+// A rule of pre-flight is about a fact of ranks or of hosts.
 void require_fact(const Rule& rule, const Members& members) {
   if (rule.benchmark.part("of").empty() || known_facts(rule.benchmark) == known_facts("")) {
     members.at("benchmark").refuse("unknown part of pre-flight; known are " + known_facts(""));
@@ -219,7 +219,7 @@ void require_fact(const Rule& rule, const Members& members) {
   }
 }
 
-// A stored machine that breaks the limit is no healthy one, or the limit is wrong.
+// A stored machine beyond the limit is not healthy, or the limit is wrong.
 Seen read_seen(const Yaml& yaml, const Limits& limits) {
   const Members members = yaml.members({"low", "high", "gpus"});
   const auto number = [&](const char* name) { return required(members, name, yaml, "seen").number(); };
@@ -250,7 +250,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   const Yaml& every = required(members, "every", yaml, "a rule");
   rule.every = every.value_of<Every>();
   if (is_fact) require_fact(rule, members);
-  if (!is_fact && rule.every == Every::host) every.refuse("only pre-flight has facts of hosts; write run or rank");
+  if (!is_fact && rule.every == Every::host) every.refuse("every: host is for facts of pre-flight; write run or rank");
   if (rule.every == Every::rank && is_collective(family)) {
     every.refuse("ranks of a collective wait for each other, so none has a value of its own; write every: run");
   }
@@ -288,8 +288,8 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   return rule;
 }
 
-// Two rules that may judge the same value: one of them is a leftover. Two severities are a warning before a failure;
-// what is the same everywhere may still be wrong.
+// Refuses two rules for the same value. Two severities are allowed: a warning before a failure. So is `same` next to
+// another limit, since equal values may be wrong.
 bool overlap(const Rule& a, const Rule& b) {
   const auto compatible = [](const auto& x, const auto& y) { return !x || !y || *x == *y; };
   return a.benchmark == b.benchmark && a.metric == b.metric && a.every == b.every && a.severity == b.severity &&
@@ -311,7 +311,7 @@ void refuse_overlap(const Rule& rule, const Rule& earlier, const Yaml& place, co
 /// Adds the rules of a list at the end of the profile.
 void read_rules(const Yaml& yaml, Profile& profile) {
   const auto items = yaml.items();
-  if (items.empty()) yaml.refuse("no rules; a profile that judges nothing would pass everything");
+  if (items.empty()) yaml.refuse("no rules: the profile would pass everything; add rules");
   for (const Yaml& item : items) {
     Rule rule = read_rule(item, profile);
     for (const Rule& earlier : profile.rules) {
@@ -372,8 +372,8 @@ void require_schema(const Members& members, const Yaml& yaml) {
   const Yaml& schema = required(members, "schema", yaml, "a profile");
   if (schema.integer() == thresholds_schema) return;
   schema.refuse("schema " + std::to_string(schema.integer()) + ", this program reads " +
-                std::to_string(thresholds_schema) + ", in which a rule without ranks or hosts holds anywhere; " +
-                "use the release that the profile was written for, or write hosts: 1 where it was meant");
+                std::to_string(thresholds_schema) + ", in which a rule without ranks or hosts applies everywhere; " +
+                "use the matching release, or add hosts: 1 to rules for one host");
 }
 
 void require_name(const Members& members, const char* key, const Yaml& yaml, const fs::path& file) {
@@ -383,7 +383,7 @@ void require_name(const Members& members, const char* key, const Yaml& yaml, con
               "; give both the same name");
 }
 
-// Each is parsed once, though many profiles include it.
+// Parses each part once, although many profiles include it.
 class Files {
  public:
   const Yaml& operator[](const fs::path& file) {
@@ -401,7 +401,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path);
 }
 
-// "families.yaml" stands for what that table leaves unjudged on the backend of the profile.
+// "families.yaml" stands for the families that this table leaves unjudged on the backend of the profile.
 void read_unjudged(const Yaml& yaml, Profile& profile) {
   const auto add = [&](std::string_view family) {  // once, though a part may list it too
     auto& all = profile.unjudged;
@@ -420,13 +420,13 @@ void read_unjudged(const Yaml& yaml, Profile& profile) {
   }
 }
 
-// Reads the members that a part may have, as a profile does. Repeatability replaces that of an earlier part.
+// Reads the members that parts and profiles have in common. Repeatability replaces that of an earlier part.
 void read_shared(const Members& members, Profile& profile) {
   if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
   if (const auto part = members.find("unjudged"); part != members.end()) read_unjudged(part->second, profile);
 }
 
-// Adds what several profiles share, as if it were at the front of this one.
+// Adds the included parts, as if they were at the beginning of this profile.
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
   if (fs::path(name.text()).filename() != name.text() || !is_file(file)) {

@@ -1,5 +1,5 @@
-// Limits of machines: one YAML profile per kind of machine. The strict loader, and the table of physical ceilings.
-// Pure but for reading the files.
+// Limits of machines: one YAML profile per kind of machine. The strict loader, and the physical ceilings. Pure except
+// for reading the files.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace shakedown {
 
 inline constexpr int thresholds_schema = 2;
 
-enum class Every { run, rank, host };  // judge the value of the run, every rank's own, or every host's
+enum class Every { run, rank, host };  // judges the value of the run, of every rank, or of every host
 
 constexpr auto words(Every) { return names("run", "rank", "host"); }
 
@@ -34,21 +34,21 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// When a rule applies; what it does not say holds anywhere.
+/// The conditions of a rule. A missing condition always holds.
 struct Conditions {
   Range ranks, hosts;
   std::optional<bool> nvls;
   std::optional<std::string> tier;
-  int since = 1;  // the first plan that has the row (Context::plan): runs of earlier ones are not asked for it
+  int since = 1;  // the first plan with the row (Context::plan): earlier runs do not need it
 };
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
-  std::vector<std::string> equals_text = {};           // of facts that are texts: one of these
-  std::optional<std::string> at_least = std::nullopt;  // of facts that are versions: "535.129"
-  bool same = false;                                   // all have the value that most have; the odd one out is named
-  std::optional<int> samples_min = std::nullopt;       // a value of fewer is no measurement
-  std::optional<double> reference = std::nullopt;      // what min or max was made of
+  std::vector<std::string> equals_text = {};           // for facts that are texts: permitted values
+  std::optional<std::string> at_least = std::nullopt;  // for facts that are versions: "535.129"
+  bool same = false;                                   // all must have the majority's value; others are named
+  std::optional<int> samples_min = std::nullopt;       // the minimum number of samples
+  std::optional<double> reference = std::nullopt;      // the origin of min or max
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
@@ -59,9 +59,8 @@ struct Limits {
 enum class Optional { never, quick, anywhere };
 constexpr auto words(Optional) { return names("never", "quick", "anywhere"); }
 
-/// If a rule is optional in quick (`optional: quick`), the absence of its row is a gap in the full tier only.
-/// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
-/// machine may be below it.
+/// The absence of a row of a rule with `optional: quick` is a gap in the full tier only. A limit is min or max, or the
+/// `reference` of the source and the `margin` of a healthy machine below it.
 struct Rule {
   Key benchmark;
   std::string metric;
@@ -71,19 +70,19 @@ struct Rule {
   bool may_waive = false;
   Optional optional = Optional::never;
   Severity severity = Severity::fail;
-  std::optional<Severity> severity_with_fabric = std::nullopt;  // instead, where a site file names the NICs
-  std::optional<Seen> seen = std::nullopt;  // marks the figure of its family, which a report of a good run shows
-  std::string where;  // another fact: the rule holds where it is known and not 0; empty: everywhere
+  std::optional<Severity> severity_with_fabric = std::nullopt;  // instead, if a site file names the NICs
+  std::optional<Seen> seen = std::nullopt;  // marks the figure of its family in the report of a good run
+  std::string where;  // another fact: the rule applies if it is known and not 0; empty: always
   std::string source;
   std::string at;        // "thresholds/h200-sxm.yaml:12"
-  std::string replaces;  // place and source of the rule that a site's own rule replaces; empty: none
+  std::string replaces;  // place and source of the rule that a site's rule replaces; empty: none
 
   bool wildcard() const {
     return std::ranges::any_of(benchmark.parts(), [](const Key::Part& p) { return p.second == "*"; });
   }
 };
 
-/// Which machines a profile is for. No device list = any device of that backend.
+/// The machines of a profile. No device list = any device of that backend.
 struct Match {
   Backend backend = Backend::cuda;
   std::vector<std::string> devices;
@@ -95,23 +94,22 @@ struct Profile {
   Match match;
   Peaks peak;
   std::vector<std::string> unjudged;                // families without rules; a comment in the file says why
-  std::vector<Rule> rules;                          // those of the included parts first
+  std::vector<Rule> rules;                          // first those of the included parts
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
-  // For every row that was timed, with or without a rule: fewer samples, or more scattered ones, are no
-  // measurement.
+  // For every timed row, with or without a rule: fewer samples, or a larger cv, make it inconclusive.
   std::optional<int> samples_min = std::nullopt;
   std::map<std::string, double> cv_max = {};  // by family
-  std::vector<std::string> excused = {};      // families that the site needs no judgement of
+  std::vector<std::string> excused = {};      // families that need no judgement at this site
 };
 
-/// Reads one profile, or every profile of a folder, sorted by name. Members that several profiles share are in a part,
-/// a file in the same folder (`part: nvidia-preflight` instead of profile, match and peak), which they name under
-/// `include`: rules, `unjudged` and `repeatability`. Errors: InputError "file:line:column: what; what to do".
+/// Reads one profile, or every profile of a folder, sorted by name. Members that several profiles share are in a part
+/// in the same folder (`part: nvidia-preflight` instead of profile, match and peak), listed under `include`: rules,
+/// `unjudged` and `repeatability`. Errors: InputError "file:line:column: what; what to do".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
 class Yaml;
-/// Adds a site's own rules to the profile. Each replaces the rules of the profile on the same benchmark and metric
-/// under the same conditions, whatever their severity. Errors: as above.
+/// Adds a site's rules to the profile. Each replaces the profile's rules for the same benchmark and metric under the
+/// same conditions, whatever their severity. Errors: as above.
 void add_site_rules(const Yaml&, Profile&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Fails closed: an error in any repetition, a value that is not there, cannot be true or has no limit is never a pass.
+// Fails closed: an error in any repetition, a missing or impossible value, or a value without a limit is never a pass.
 #include "thresholds/rules/rule.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void set_compared(Finding& finding, const Limit& limit, double value, const std:
   finding.unit = unit;
 }
 
-// True if the rule's condition, another fact, is known there and not 0.
+// True if the rule's condition, another fact, is known and not 0 there.
 bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
   if (rule.where.empty()) return true;
   const auto numbers = rank_values(benchmark, rule.where);
@@ -47,7 +47,7 @@ bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
   return numbers.empty() && rank < texts.size() && texts[rank];
 }
 
-// "535.129.03" is at least "535.54": number by number.
+// Compares versions number by number: "535.129.03" is at least "535.54".
 bool at_least(std::string_view version, std::string_view least) {
   const auto next = [](std::string_view& text) {
     const auto dot = std::min(text.find('.'), text.size());
@@ -108,7 +108,7 @@ class RuleJudge {
     if (finding_.remedy) finding_.next = on_host(worst ? worst->host : "", finding_.remedy->command);
   }
 
-  // So that a missing value still shows what was asked for.
+  // A missing value also shows its limit.
   void show_first_limit() {
     const Limits& l = rule_.limits;
     const auto show = [&](LimitKind kind, const std::optional<double>& limit) {
@@ -120,7 +120,7 @@ class RuleJudge {
     show(LimitKind::spread_max, l.spread_max);
   }
 
-  // Without its level pre-flight would not ask DCGM. One digit: text of a file must not become a command.
+  // Without its level pre-flight would not run DCGM. One digit, since text from a file must not become a command.
   std::string own_flag() const {
     const std::string_view flag = "--dcgm=";
     if (!finding_.key.part("of").starts_with("dcgm")) return "";
@@ -155,7 +155,7 @@ class RuleJudge {
     if (finding_.status == Status::pass) judge_repeatability();
   }
 
-  // The machine cannot be judged by figures that are not true, whatever the limit says.
+  // Impossible figures cannot be judged, whatever the limit.
   void adopt(const Finding& untrue) {
     set(finding_, untrue.status,
         (untrue.metric.empty() || untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
@@ -167,8 +167,7 @@ class RuleJudge {
     finding_.sure = untrue.sure;
   }
 
-  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing
-  // ran.
+  // Returns "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Facts of pre-flight have no telemetry.
   void explain_worst() {
     if (finding_.key.family() == "preflight") return;
     if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
@@ -176,7 +175,8 @@ class RuleJudge {
     if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
   }
 
-  // How far the value is from its limit, of ranks that differ how far the worst is from the typical one.
+  // Returns the distance of the value from its limit. For a spread it is the distance of the worst rank from the
+  // median.
   std::string distance_text() const {
     const auto compared = finding_.compared();
     if (!compared || rule_.metric == "throttled") return "";
@@ -201,7 +201,7 @@ class RuleJudge {
     classify(finding_, Code::waiver);
     if (no_pair_) return set(finding_, Status::waived, *row.waived + "; no host has two ranks");
     if (rule_.may_waive) return set(finding_, Status::waived, *row.waived);
-    set(finding_, Status::fail, "waived, which the rule does not allow: " + *row.waived);
+    set(finding_, Status::fail, "waived, but the rule does not allow that: " + *row.waived);
   }
 
   void judge_run() {
@@ -219,7 +219,7 @@ class RuleJudge {
     }
   }
 
-  /// The ranks whose values the rule wants: of facts of a host its first.
+  /// Returns the ranks that need a value: for facts of a host its first rank.
   std::vector<int> wanted_ranks() const {
     std::vector<int> wanted;
     if (rule_.every != Every::host) {
@@ -240,7 +240,7 @@ class RuleJudge {
     return who;
   }
 
-  /// Names the ranks that should have a value and have none. True if there are any.
+  /// Names ranks without a required value. True if there are any.
   template <class Value>
   bool judge_silence(const std::vector<std::optional<Value>>& values) {
     std::vector<int> silent;
@@ -257,7 +257,7 @@ class RuleJudge {
     return true;
   }
 
-  /// Returns the ranks' texts about a number, or about its absence, each once.
+  /// Returns the different texts of the ranks about a number, or about its absence.
   void explain_by_texts(const std::vector<int>& ranks) {
     constexpr std::size_t most = 4;
     const auto texts = rank_texts(*benchmark_, rule_.metric);
@@ -271,8 +271,8 @@ class RuleJudge {
     if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
   }
 
-  /// A fact as text, whatever it is. Numbers within 1 % of their median are the same: a kernel keeps a little of the
-  /// memory for itself, not everywhere as much.
+  /// Returns a fact as text. Numbers within 1 % of their median count as equal: the kernel reserves slightly different
+  /// amounts of memory.
   std::vector<std::optional<std::string>> values_as_texts() const {
     const auto numbers = rank_values(*benchmark_, rule_.metric);
     if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
@@ -332,7 +332,7 @@ class RuleJudge {
     name_offenders(finding_, std::move(offenders));
   }
 
-  // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
+  // Model FLOPS over the dense peak of the type, which only the profile knows.
   std::optional<double> utilization() const {
     const auto reached = run_value(*benchmark_, "model_tflops");
     const auto peak = ceiling(profile_.peak, finding_.key, "model_tflops", scale_of(context_));
@@ -341,7 +341,7 @@ class RuleJudge {
 
   void judge_ranks() {
     auto values = rank_values(*benchmark_, rule_.metric);
-    // A fact that no rank could read has only reasons.
+    // A fact without a value on any rank has only reasons.
     if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
     if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
     if (judge_silence(values)) return;
@@ -392,7 +392,7 @@ class RuleJudge {
     name_offenders(finding_, {worst_first.front()});
   }
 
-  // A pass that does not repeat is no pass, and one of too few samples no measurement; a failure stays one.
+  // A pass with a large cv, or with too few samples, is inconclusive; a failure stays one.
   void judge_repeatability() {
     if (rule_.limits.samples_min) {
       const double least = *rule_.limits.samples_min;
@@ -403,7 +403,7 @@ class RuleJudge {
         classify(finding_, Code::scatter, benchmark_->rows.size());
         set_compared(finding_, {LimitKind::samples_min, least}, had, "samples");
         return set(finding_, Status::invalid,
-                   "fewer samples than asked: " + number_text(had) + " of " + number_text(least));
+                   "fewer samples than required: " + number_text(had) + " of " + number_text(least));
       }
     }
     if (!rule_.limits.cv_max) return;
@@ -419,7 +419,7 @@ class RuleJudge {
 
   std::optional<Limit> broken_limit(double value) const {
     const Limits& l = rule_.limits;
-    // Written so that a comparison with something that is not a number fails.
+    // Written so that a comparison with NaN fails.
     if (l.min && !(value >= *l.min)) return Limit{LimitKind::min, *l.min};
     if (l.max && !(value <= *l.max)) return Limit{LimitKind::max, *l.max};
     if (l.equals && !(value == *l.equals)) return Limit{LimitKind::equals, *l.equals};

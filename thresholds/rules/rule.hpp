@@ -1,5 +1,4 @@
-// One rule on one benchmark: pass, fail, missing, waived, invalid or inconclusive, the worst value, and the ranks to
-// blame.
+// Applies one rule to one benchmark: status, worst value, and the ranks at fault.
 #pragma once
 
 #include <string>
@@ -10,13 +9,13 @@
 
 namespace shakedown {
 
-/// The finding of `rule` on what was measured under `key`; null: nothing was. `untrue`: what is wrong with its figures
-/// themselves (thresholds/rules/validity.hpp); null: nothing. `no_pair`: no host has two ranks, so that what needs a
-/// pair may be waived.
+/// Returns the finding of `rule` on the measurements of `key`; null: not measured. `untrue` is the finding about
+/// impossible figures (thresholds/rules/validity.hpp), or null. `no_pair`: no host has two ranks, so rows of pairs may
+/// be waived.
 Finding finding_of(const Profile&, const Rule&, const Key&, const Benchmark*, const Finding* untrue, const Context&,
                    bool no_pair);
 
-/// False if the rule's condition holds on no rank, so that it judges none.
+/// False if the rule's condition holds on no rank.
 bool judges_somebody(const Rule&, const Benchmark*);
 
 }  // namespace shakedown

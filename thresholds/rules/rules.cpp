@@ -1,5 +1,4 @@
-// Fails closed: a family that no rule judges, a rule that could not be decided, an error that no rule names are never a
-// pass.
+// Fails closed: a family without rules, a rule that could not be applied, or an error without a rule is never a pass.
 #include "thresholds/rules/rules.hpp"
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 namespace shakedown {
 namespace {
 
-/// Since that plan every run has rounds of pairs.
+/// Every run since that plan has rounds of pairs.
 constexpr int plan_with_pairs = 3;
 
 Finding plain(const Key& key, Status status, const std::string& detail, int ranks) {
@@ -43,7 +42,7 @@ class RulesJudge {
 
   RuleFindings judge(const Profile* profile) {
     if (profile != nullptr) {
-      // Pre-flight first: where it fails, nothing else may have been measured.
+      // Pre-flight first: if it fails, nothing else may have been measured.
       for (const Rule& rule : profile->rules) {
         if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
       }
@@ -61,11 +60,11 @@ class RulesJudge {
     if (profile != nullptr) judge_families(*profile);
     for (const std::string& family : families_.names) {
       if (context_of_family_.contains(family) || judged_families_.contains(family)) continue;
-      add(plain(Key(family), Status::missing, "nothing of this family was measured", ranks()));
+      add(plain(Key(family), Status::missing, "this family was not measured", ranks()));
     }
-    // Not even a profile that lists everything as unjudged may pass on nothing.
+    // Even a profile that lists everything as unjudged must not pass without measurements.
     if (profile != nullptr && families_.all() && judged_families_.empty()) {
-      add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
+      add(no_reference("machine/profile", "no rule of " + profile->name + " applies to a measured benchmark"));
     }
     require_something_measured(profile);
     list_unjudged();
@@ -75,8 +74,8 @@ class RulesJudge {
  private:
   static bool is_preflight(const Key& key) { return key.family() == "preflight"; }
 
-  /// True if only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each
-  /// rule. Asked when the rules of pre-flight have been judged, and no others.
+  /// True if only pre-flight was measured, and it or the machine fails. The rest is then one finding instead of one for
+  /// each rule. Called after the rules of pre-flight.
   bool preflight_stopped_the_run() const {
     const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
     const auto fails = [](const Finding& finding) {
@@ -101,7 +100,7 @@ class RulesJudge {
     finding.key = Key("machine/preflight");
     finding.status = Status::missing;
     finding.detail = "pre-flight failed, so the rest was not measured: " + names;
-    finding.next = "mend what pre-flight names; or measure all the same: ci/accept --despite-preflight";
+    finding.next = "fix the pre-flight failures; or measure all the same: ci/accept --despite-preflight";
     add(std::move(finding));
   }
 
@@ -137,7 +136,8 @@ class RulesJudge {
         context.asked.filter) {
       std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }
-    // A rule that can only warn does not replace a judgement, and one inside hosts does not replace one between them.
+    // A rule that can only warn does not count as a judgement, and neither does a rule inside hosts for a family
+    // between hosts.
     const bool inside = context.hosts > 1 && is_collective(family) && rule.benchmark.part("scope") == "node";
     if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const Key& key : expansion.keys) {
@@ -152,7 +152,7 @@ class RulesJudge {
     }
   }
 
-  // An error fails, and missing software leaves open, even where no rule, or only a warning, names the benchmark.
+  // An error fails, and missing software makes a benchmark inconclusive, even without a rule or with a warning only.
   void judge_error_without_rule(const Benchmark& benchmark) {
     if (!wanted(benchmark.key.family()) || counted_keys_.contains(benchmark.key)) return;
     const int ranks = benchmark.context->world_size;
@@ -168,7 +168,7 @@ class RulesJudge {
     }
   }
 
-  // Waivers are for what a machine does not have. One that has nothing at all was not measured.
+  // Waivers are for parts that a machine lacks. A run with waivers only was not measured.
   void require_something_measured(const Profile* profile) {
     const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
     if (profile == nullptr || !families_.all() || !waived_by_choice_) return;
@@ -178,8 +178,8 @@ class RulesJudge {
   }
 
   void count_families(const Profile* profile) {
-    // Hosts are compared by their pairs (thresholds/culprits/fabric.hpp): three and more; with two it is unknown
-    // can tell which. One has none, and that alone is no judgement of anything.
+    // Three and more hosts are compared by their pairs (thresholds/culprits/fabric.hpp). With two hosts the slower one
+    // is unknown, and one host has no pair.
     const auto pairs = context_of_family_.find("pairs");
     const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
     const bool alone = families_.names == std::vector<std::string>{"pairs"};
@@ -197,16 +197,15 @@ class RulesJudge {
     }
   }
 
-  // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
-  // does not pass because no rule is for its number of ranks or hosts. That the profile has no rules for a family does
-  // not let it pass either, unless its ranks were compared: a site that needs no more lists it in the site file. And
-  // rules that depend on a state of NVLS that is not recorded, so that a run which forgot to record it does not pass on
-  // fewer rules.
+  // Families without a judgement, measured or only named by the profile. A run must not pass because no rule is for its
+  // number of ranks or hosts. A family without rules passes only if its ranks were compared with each other, or the
+  // site file lists it. Rules that depend on an unrecorded state of NVLS are also reported, so that a run without that
+  // record does not pass on fewer rules.
   void judge_families(const Profile& profile) {
     for (const std::string& family : families(profile)) {
       const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
       const bool measured = context_of_family_.contains(family);
-      // A family that all ranks waived has nothing to judge.
+      // A family that all ranks waived needs no judgement.
       const bool has_values = has_values_of(benchmarks_, family);
       const bool unjudged = names(profile.unjudged) || (measured && !has_values && is_absent(family));
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
@@ -221,7 +220,7 @@ class RulesJudge {
         continue;
       }
       const Context& context = context_of(family);
-      // Where there is one rank nothing goes between ranks.
+      // One rank exchanges nothing.
       if (context.world_size == 1 && is_collective(family)) continue;
       add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
                                    std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
@@ -234,7 +233,7 @@ class RulesJudge {
     }
   }
 
-  /// No rule of a profile asks for them: hosts are judged among each other.
+  /// No profile has rules for them: hosts are compared with each other.
   bool should_have_pairs() const {
     return std::any_of(results_.begin(), results_.end(), [](const Results& file) {
       return file.context.hosts > 1 && file.context.plan >= plan_with_pairs;
@@ -247,7 +246,7 @@ class RulesJudge {
     if (should_have_pairs()) all.insert("pairs");
     for (const Rule& rule : profile.rules) {
       const std::string family = rule.benchmark.family();
-      if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // runs before it had no such family
+      if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // earlier runs had no such family
     }
     return all;
   }
@@ -262,14 +261,14 @@ class RulesJudge {
     return finding;
   }
 
-  /// A family that was asked for by name and could not be measured does not pass.
+  /// A requested family that could not be measured does not pass.
   static Finding nothing_measured(const std::string& family) {
-    auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
-    finding.next = "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";
+    auto finding = no_reference(family, "the family was not measured on this machine in this tier");
+    finding.next = "judge the whole run, or measure this family with --tier=full, more GPUs or more hosts";
     return finding;
   }
 
-  /// The backend of this run has no such family.
+  /// The backend of this run does not have the family.
   bool is_absent(const std::string& family) const {
     return need(family, results_.front().context.backend) == Need::absent;
   }
@@ -299,10 +298,10 @@ class RulesJudge {
   std::map<std::string, const Context*> context_of_family_;
   std::set<Key> judged_keys_, counted_keys_;
   std::set<std::string> judged_families_;
-  bool waived_by_choice_ = false;  // not because there is no pair
+  bool waived_by_choice_ = false;  // for another reason than a missing pair
   bool stopped_by_preflight_ = false;
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
-  std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
+  std::map<std::string, int> nvls_rules_;  // family -> rules that could not be applied
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The judgement by a profile: each of its rules that applies, on each benchmark that it stands for. Pure.
+// Judges a run by a profile: each rule that applies, on each of its benchmarks. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace shakedown {
 
-/// A benchmark that no rule judged.
+/// A benchmark without a rule.
 struct Unjudged {
   Key key;
   std::string metric;
@@ -25,13 +25,13 @@ struct RuleFindings {
   std::vector<Finding> findings;
   std::vector<Unjudged> unjudged;
   std::size_t known_families = 0;                 // measured or named by the profile
-  std::size_t families = 0, judged_families = 0;  // of these, in the set that is judged; of those, judged by rules
+  std::size_t families = 0, judged_families = 0;  // of these: to be judged; of those: judged by rules
 };
 
-/// `profile`: null if none is for this machine. `families`: only their benchmarks. `before`: what was found already;
-/// where that or pre-flight fails and nothing else was measured, the rest is one finding. `untrue`: figures that cannot
-/// be true, by key; each is part of the findings of the rules about that key, or one of its own. `among_peers`: the
-/// families that were judged without a rule, against the ranks of this run.
+/// Applies the rules. `profile` is null without one for this machine. Only benchmarks of `families` count. `before` has
+/// earlier findings: if these or pre-flight fail and nothing else was measured, the rest is one finding. `untrue` has
+/// impossible figures by key; each becomes part of the findings of its rules, or a finding. `among_peers` has families
+/// without rules that were judged against the ranks of this run.
 RuleFindings judge_rules(const Measured&, const Profile*, const FamilySet& families, const std::vector<Finding>& before,
                          std::vector<Finding> untrue, std::set<std::string> among_peers);
 

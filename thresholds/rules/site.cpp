@@ -1,4 +1,4 @@
-// Decides which site files are valid, and what is expected of a network.
+// Validates site files, and derives the expectations of a network.
 #include "thresholds/rules/site.hpp"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ SiteFabric read_fabric(const Yaml& yaml) {
   fabric.nics = positive(required(members, "nics", yaml, "fabric"), "nics");
   const Yaml& rate = required(members, "nic_gbit", yaml, "fabric");
   fabric.nic_gbit = above_zero(rate, "nic_gbit");
-  // 1 and 800 are the slowest and the fastest ports that are sold; 50 or 50000 is a rate in GB/s or Mb/s.
+  // 1 and 800 are the slowest and the fastest ports on the market; 50 or 50000 is a rate in GB/s or Mb/s.
   if (fabric.nic_gbit < 1 || fabric.nic_gbit > 3200) {
     rate.refuse("nic_gbit is the rate of one NIC in Gb/s, such as 400; correct it");
   }
@@ -55,7 +55,7 @@ SiteFabric read_fabric(const Yaml& yaml) {
   return fabric;
 }
 
-/// An item of an order, and the fact of pre-flight that shows it.
+/// An item of an order, and its fact of pre-flight.
 enum class Ordered { least, version, text };
 struct Item {
   const char *name, *part, *fact;
@@ -117,7 +117,7 @@ std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
   for (const Yaml& item : yaml.items()) {
     const auto word = item.text();
     if (std::find(words.begin(), words.end(), word) != words.end()) {
-      item.refuse(std::string(what) + " \"" + word + "\" is there twice; remove one");
+      item.refuse(std::string(what) + " \"" + word + "\" is listed twice; remove one");
     }
     words.push_back(word);
   }
@@ -125,13 +125,13 @@ std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
   return words;
 }
 
-// Hosts as schedulers write them: "node[1-3]" is three.
+// Expands host lists: "node[1-3]" is three hosts.
 std::vector<std::string> read_hosts(const Yaml& yaml) {
   std::vector<std::string> hosts;
   std::set<std::string> seen;
   for (const std::string& word : read_words(yaml, "host")) {
     for (std::string& host : expand_hosts(word)) {
-      if (!seen.insert(lower(host)).second) yaml.refuse("host \"" + host + "\" is there twice; remove one");
+      if (!seen.insert(lower(host)).second) yaml.refuse("host \"" + host + "\" is listed twice; remove one");
       hosts.push_back(std::move(host));
     }
   }
@@ -181,8 +181,8 @@ Members members_of(const Yaml& yaml) {
                        "storage", "unjudged", "rules"});
 }
 
-/// NICs that all came up at half of their rate are of one rate, and a NIC that is missing on every host is missed by no
-/// comparison of hosts.
+/// If all NICs run at half rate, or one is missing on every host, a comparison of hosts shows nothing. Only the order
+/// does.
 std::vector<Rule> rules_of_nics(const SiteFabric& fabric, const std::string& at) {
   const auto least = [&](const char* fact, double limit, const char* where) {
     Rule rule = rule_of_site("host", fact, "fabric: " + fabric.source, at);
@@ -258,7 +258,7 @@ std::vector<Profile> profiles_of(const Site* site, std::vector<Profile> profiles
   if (site == nullptr || !site->include) return profiles;
   std::erase_if(profiles, [&](const Profile& profile) { return profile.name != *site->include; });
   if (profiles.empty()) {
-    throw InputError(site->file.string() + ": include: no profile is called \"" + *site->include +
+    throw InputError(site->file.string() + ": include: there is no profile \"" + *site->include +
                      "\"; name one of the folder of profiles (--thresholds)");
   }
   return profiles;

@@ -6,11 +6,11 @@
 
 namespace shakedown {
 
-/// The network of one host. A NIC's rate is what it is sold with, in one direction.
+/// The network of one host. The rate of a NIC is its nominal rate in one direction.
 struct SiteFabric {
   int nics = 0;
   double nic_gbit = 0;
-  std::optional<int> nvlink_domain = std::nullopt;  // GPUs that NVLink joins, where that is more than a host
+  std::optional<int> nvlink_domain = std::nullopt;  // GPUs connected by NVLink, if more than a host
   std::string source;
 
   double host_gb_per_s() const { return nics * nic_gbit / 8; }

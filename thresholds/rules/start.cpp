@@ -39,8 +39,8 @@ std::vector<Finding> judge_start(const std::vector<Results>& files) {
     classify(finding, Code::start_attempts);
     finding.key = machine_key(Code::start_attempts);
     finding.severity = Severity::warn;
-    set(finding, Status::fail, "ranks died in their start, and were measured by launch " + std::to_string(attempts),
-        "the log of the run has the launcher's words");
+    set(finding, Status::fail, "ranks crashed during startup, and were measured by launch " + std::to_string(attempts),
+        "the log of the run has the launcher's messages");
     finding.value = attempts;
     finding.limit = {LimitKind::max, 1};
     finding.unit = "launches";

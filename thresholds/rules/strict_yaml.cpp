@@ -1,4 +1,4 @@
-// Decides which YAML is accepted at all, before anybody asks what it means.
+// Defines the accepted subset of YAML.
 #include "thresholds/rules/strict_yaml.hpp"
 
 #include <yaml-cpp/eventhandler.h>
@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// yaml-cpp counts lines and columns from 0 and uses -1 for "nowhere".
+// yaml-cpp counts lines and columns from 0 and uses -1 for an unknown place.
 std::string place(const fs::path& file, const YAML::Mark& mark) {
   return file.string() + ":" + std::to_string(std::max(mark.line, 0) + 1) + ":" +
          std::to_string(std::max(mark.column, 0) + 1);
 }
 
-// The tree that yaml-cpp builds no longer shows anchors; the events do.
+// The tree of yaml-cpp does not show anchors, but its events do.
 class RefuseAnchors : public YAML::EventHandler {
  public:
   explicit RefuseAnchors(const fs::path& file) : file_(file) {}
@@ -75,7 +75,7 @@ bool is_octal_trap(std::string_view word) {
 Yaml Yaml::load(const fs::path& file) {
   const std::string text = read_file(file);
   try {
-    // A file with neither anchors nor another document has none of these, and is parsed once.
+    // Texts without these characters have neither anchors nor another document, and are parsed once.
     const auto has = [&](const char* mark) { return text.find(mark) != std::string::npos; };
     if (has("&") || has("---") || has("...")) {
       std::istringstream events(text);
@@ -102,7 +102,7 @@ std::map<std::string, Yaml> Yaml::members() const {
     const Yaml key(*file_, member.first, member.first.Mark());
     const std::string name = key.scalar("a key");
     if (name == "<<") key.refuse("merge keys are not accepted; write the values out");
-    // An empty value has no place of its own: point at its key.
+    // An empty value has no place; uses that of its key.
     const YAML::Mark mark = member.second.IsNull() ? member.first.Mark() : member.second.Mark();
     if (!result.emplace(name, Yaml(*file_, member.second, mark)).second) {
       key.refuse("duplicate key \"" + name + "\"; remove one of the two");
@@ -151,7 +151,7 @@ double Yaml::number() const {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (is_quoted() || error != std::errc() || end != word.data() + word.size() || is_octal_trap(word)) {
-    refuse("expected a number, found \"" + word + "\"; write it plain, without quotes, unit or leading zero");
+    refuse("expected a number, found \"" + word + "\"; write it without quotes, unit or leading zero");
   }
   if (!std::isfinite(value)) refuse("\"" + word + "\" is not finite; give a number or leave the limit out");
   return value;

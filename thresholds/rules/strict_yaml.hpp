@@ -1,6 +1,6 @@
-// YAML read strictly: every value is asked for by name and type, and whatever was not asked for is refused. yaml-cpp by
-// itself accepts unknown keys, keeps the first of two equal keys, reads 010 as 8 and takes .nan for a number.
-// Private to thresholds/*.cpp: it needs yaml-cpp.
+// A strict YAML reader: every value is read by name and type, and unknown members are refused. yaml-cpp by itself
+// accepts unknown keys, keeps the first of two equal keys, reads 010 as 8 and .nan as a number. Private to
+// thresholds/*.cpp: it needs yaml-cpp.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -18,7 +18,7 @@
 
 namespace shakedown {
 
-/// A node of the document that knows its place in the file.
+/// A node of the document with its place in the file.
 class Yaml {
  public:
   Yaml(const std::filesystem::path& file, const YAML::Node& node, const YAML::Mark& mark)
@@ -27,16 +27,16 @@ class Yaml {
   /// Parses the only document of a file. Errors: InputError; also for anchors, aliases and a second document.
   static Yaml load(const std::filesystem::path& file);
 
-  /// InputError "file:line:column: what; what to do".
+  /// Throws InputError "file:line:column: what; what to do".
   [[noreturn]] void refuse(const std::string& what) const;
-  /// "file:line"
+  /// Returns "file:line".
   std::string at() const;
 
   bool is_list() const { return node_.IsSequence(); }
 
-  /// The members of a map. Errors: not a map, a key twice, a key that is not in `known`.
+  /// Returns the members of a map. Errors: not a map, a duplicate key, a key that is not in `known`.
   std::map<std::string, Yaml> members(const std::vector<std::string_view>& known) const;
-  /// The members of a map with any keys.
+  /// Returns the members of a map with any keys.
   std::map<std::string, Yaml> members() const;
   std::vector<Yaml> items() const;
 
@@ -44,9 +44,9 @@ class Yaml {
   double number() const;     // finite
   int integer() const;
   bool boolean() const;
-  /// One of `choices`.
+  /// Returns one of `choices`.
   std::string choice(const std::vector<std::string_view>& choices) const;
-  /// The value of an enum, by its word.
+  /// Returns the value of an enum by its word.
   template <Named Enum>
   Enum value_of() const {
     constexpr auto all = words(Enum{});

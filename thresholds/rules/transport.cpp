@@ -15,7 +15,7 @@
 namespace shakedown {
 namespace {
 
-// Those of these settings that do something, as the record has them: "NCCL_P2P_DISABLE=1", "/etc/nccl.conf:
+// Returns these settings as recorded, if they have an effect: "NCCL_P2P_DISABLE=1", "/etc/nccl.conf:
 // NCCL_P2P_LEVEL=LOC".
 std::string settings_of(const Context& context, std::initializer_list<std::string_view> blamed) {
   std::vector<std::string> found;
@@ -27,7 +27,7 @@ std::string settings_of(const Context& context, std::initializer_list<std::strin
   return joined(found);
 }
 
-// Links inside a host that do not go by P2P.
+// Returns links inside a host without P2P.
 std::vector<NcclLink> fallbacks(const Context& context) {
   const auto host = [&](int rank) { return context.ranks[static_cast<std::size_t>(rank)].host; };
   std::vector<NcclLink> found;
@@ -37,8 +37,8 @@ std::vector<NcclLink> fallbacks(const Context& context) {
   return found;
 }
 
-// "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct and 3 more". Where the record has no other links, those that
-// it has no place for are of the same kind.
+// Returns "0 to 1 by SHM/direct/direct, 1 to 0 by SHM/direct/direct and 3 more". If all recorded links are of one kind,
+// links beyond the record are of the same kind.
 std::string text(const std::vector<NcclLink>& links, const NcclFacts& nccl) {
   std::vector<std::string> words;
   for (const NcclLink& link : links) {
@@ -59,7 +59,7 @@ std::vector<Culprit> beginnings(const std::vector<NcclLink>& links, const Contex
   return culprits;
 }
 
-// Hosts of the run on which a port is up, as "node0 (8)".
+// Returns hosts of the run with an active port, as "node0 (8)".
 std::vector<std::string> hosts_with_ports(const Measured& measured) {
   const auto facts = measured.benchmarks.find("preflight/of:host");
   std::vector<std::string> hosts;
@@ -96,10 +96,10 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
     const auto settings =
         settings_of(file.context, {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_HOSTID", "NCCL_TOPO_FILE"});
     set(*finding, Status::fail,
-        file.file.filename().string() + ": configuration: inside a host NCCL goes by " + *transport +
-            ", the GPUs have NVLink and it should be P2P" +
+        file.file.filename().string() + ": configuration: inside a host NCCL uses " + *transport +
+            ", but the GPUs have NVLink and it should use P2P" +
             (links.empty() ? "" : " (rank " + text(links, file.context.nccl) + ")") +
-            (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
+            (settings.empty() ? "; no known setting of NCCL is the cause" : "; set is " + settings),
         settings.empty()
             ? "NCCL_DEBUG=INFO shows why; check nvidia-smi topo -p2p r, the fabric manager, the container's "
               "/dev/shm and IPC namespace"
@@ -124,10 +124,10 @@ std::optional<Finding> judge_network(const Measured& measured) {
     classify(finding, Code::nccl_network);
     finding.key = machine_key(Code::nccl_network);
     set(finding, Status::fail,
-        file.file.filename().string() + ": configuration: between hosts NCCL goes by sockets (rank " +
-            text(sockets, file.context.nccl) + "), and InfiniBand or RoCE ports are up on " +
+        file.file.filename().string() + ": configuration: between hosts NCCL uses sockets (rank " +
+            text(sockets, file.context.nccl) + "), but InfiniBand or RoCE ports are up on " +
             plural(static_cast<int>(hosts.size()), "host") + ", " + hosts.front() +
-            (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
+            (settings.empty() ? "; no known setting of NCCL is the cause" : "; set is " + settings),
         settings.empty() ? "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET shows why; is libibverbs there, and /dev/infiniband?"
                          : "remove " + settings + " and measure again");
     name_offenders(finding, beginnings(sockets, file.context));

@@ -1,5 +1,5 @@
-// Decides whether a figure can be true at all. A fault of the measurement, or a hand that wrote the file: the machine
-// cannot be judged by it, whatever its limit says.
+// Checks whether figures are possible. An impossible figure is an error of the measurement or an edited file, so the
+// machine cannot be judged by it, whatever its limit.
 #include "thresholds/rules/validity.hpp"
 
 #include <algorithm>
@@ -18,29 +18,29 @@ constexpr double rounding = 0.01;
 // No row takes a week.
 constexpr double longest = 7 * 86400;
 // Tolerance of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in
-// the stored launches. The phases of a step are timed apart from it: up to 0.5 %.
+// stored launches. Phases of a step are timed separately: up to 0.5 %.
 constexpr double tolerance = 0.1;
 
-// Tolerance of the rate per clock of steps that are counted alone, and the clock of the steps that were timed: 0.5 %
-// where power is steady, more where a GPU heats up.
+// Tolerance between the rate per clock, whose steps are counted separately, and the clock of the timed steps: 0.5 % at
+// constant power, more while a GPU warms up.
 constexpr double clock_tolerance = 0.2;
 
 // GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
 
-// For a figure that the catalogue does not have: a name that ends in a unit was timed or counted and is above zero.
+// For figures outside the catalogue: a name that ends in a unit was timed or counted, so it is above zero.
 ValueRange range_of(const Key& key, const std::string& metric) {
   if (key.family() == "preflight") return ValueRange::not_negative;
   if (const Metric* row = find_metric(key, metric)) return row->range;
   return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
 }
 
-// Grace reaches its GPUs by NVLink-C2C, whatever PCIe link they have besides.
+// Grace reaches its GPUs by NVLink-C2C, in addition to a PCIe link.
 bool is_grace(const RankFacts& rank) {
   return rank.device.rfind("NVIDIA GH", 0) == 0 || rank.device.rfind("NVIDIA GB", 0) == 0;
 }
 
-// Returns the rate of the widest PCIe link of the run's GPUs each way, if pre-flight read it.
+// Returns the rate of the widest PCIe link of the run's GPUs per direction, if pre-flight read it.
 std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
   const auto gpu = benchmarks.find("preflight/of:gpu");
   if (gpu == benchmarks.end() ||
@@ -67,9 +67,9 @@ class RowCheck {
   /// Returns the first error.
   std::optional<Finding> run() {
     if (!(row_.iterations >= 1) || !std::isfinite(row_.iterations))
-      refuse("iterations", row_.iterations, "none were timed");
+      refuse("iterations", row_.iterations, "no iterations were timed");
     if (!(row_.real_time > 0) || !std::isfinite(row_.real_time))
-      refuse("real_time", row_.real_time, "no time can be that");
+      refuse("real_time", row_.real_time, "not a possible time");
     for (const auto& [metric, value] : row_.metrics) check_value(metric, value);
     for (const auto& [metric, values] : row_.by_rank) check_ranks(metric, values);
     if (family_ == "pairs") check_partners();
@@ -129,10 +129,10 @@ class RowCheck {
       return refuse(metric, value, number_text(value) + ": cannot be below zero", rank);
     }
     if (value < can.least) {
-      return refuse(metric, value, "faster than any GPU answers: at least " + number_text(can.least) + " us", rank);
+      return refuse(metric, value, "faster than any GPU can answer: must be at least " + number_text(can.least) + " us", rank);
     }
     if (!can.ceiling || value <= *can.ceiling * ceiling_allowance) return;
-    refuse(metric, value, "above what physics allows: the measurement is wrong, not the machine fast", rank);
+    refuse(metric, value, "above the physical limit: the measurement is wrong", rank);
     finding_.limit = {LimitKind::ceiling, *can.ceiling};
   }
 
@@ -175,7 +175,7 @@ class RowCheck {
     return found == row_.metrics.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// Returns the value of the rank that a run waits for.
+  /// Returns the value of the slowest rank.
   static std::optional<double> slowest(const Column& values, bool high_is_slow) {
     std::optional<double> worst;
     for (const auto& value : values) {
@@ -188,28 +188,28 @@ class RowCheck {
     const bool high_is_slow = lower_is_better(known.name);
     const auto ranks = slowest(values, high_is_slow), run = run_value(metric);
     if (!ranks) return;
-    if (!run) return refuse(metric, 0, "the ranks have values, the run has none", {}, Status::missing);
+    if (!run) return refuse(metric, 0, "the ranks have values, but the run has none", {}, Status::missing);
     agree(metric, high_is_slow ? *run / *ranks : *ranks / *run, *run,
           "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
   }
 
-  // `slower`: how many times slower the run is than its slowest rank.
+  // `slower`: the ratio of the run's time to that of its slowest rank.
   void agree(const std::string& metric, double slower, double run, const std::string& other) {
     const double most = context_.backend == Backend::cuda ? agreement_factor : HUGE_VAL;
     if (slower >= 1 - rounding && slower <= most) return;
     refuse(metric, run, "the run has " + number_text(run) + ", " + other);
   }
 
-  // The run's are those of the rank that set the pace.
+  // The values of the run are those of the slowest rank.
   void compare_with_sensors(const std::string& metric, const Column& values) {
     const auto run = run_value(metric);
     const auto same = [&](const auto& value) { return value && std::abs(*value - *run) <= 1e-6 * std::abs(*run); };
     const auto known = std::any_of(values.begin(), values.end(), [](const auto& value) { return value.has_value(); });
     if (!run || !known || std::any_of(values.begin(), values.end(), same)) return;
-    refuse(metric, *run, "the run has " + number_text(*run) + ", and no rank has that");
+    refuse(metric, *run, "the run has " + number_text(*run) + ", but no rank has this value");
   }
 
-  // Ranks that compute the same on devices of one kind have the same bits, or an error.
+  // Ranks that compute the same on devices of one kind must have the same bits, or an error.
   void compare_bits(const Column& values) {
     std::map<std::string_view, double> first;
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
@@ -222,14 +222,14 @@ class RowCheck {
 
   void require_all(const std::string& metric, const Column& values) {
     if (family_ == "pairs")
-      return;  // idle hosts have none, and one with a partner and no value did not answer: fabric.cpp
+      return;  // idle hosts have none; one with a partner but no value did not answer: fabric.cpp
     for (const int rank : required_ranks(row_.key, context_)) {
       const auto index = static_cast<std::size_t>(rank);
       if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
     }
   }
 
-  // Both ends of a pair say so; if a pair is measured again only the doubtful one does, and no host has two partners.
+  // Both ends of a pair must agree. In a retest only the doubtful end has a value, and no host has two partners.
   void check_partners() {
     const Column none(context_.ranks.size()), *said = column("partner"), *rates = column("busbw_gb_per_s");
     const Column& partners = said == nullptr ? none : *said;
@@ -248,7 +248,7 @@ class RowCheck {
       const auto other = static_cast<std::size_t>(partner);
       if (context_.ranks[other].host == context_.ranks[rank].host) return refuse_partner("a partner on the same host");
       const bool back = partners[other] ? *partners[other] == static_cast<double>(rank) : one_end;
-      if (!back || !taken.insert(partner).second) return refuse_partner("a partner that has another one, or none");
+      if (!back || !taken.insert(partner).second) return refuse_partner("a partner with another partner, or none");
     }
   }
 
@@ -266,7 +266,7 @@ class RowCheck {
     }
   }
 
-  // value x factor = product, rank by rank.
+  // value x factor = product, by rank.
   void compare_product(const std::string& metric, const Column& values, const char* factor, double scale,
                        const char* product) {
     const Column *by = column(factor), *gives = column(product);
@@ -282,7 +282,7 @@ class RowCheck {
 
   // --- figures of a row against each other ---
 
-  /// Whether any rank has a figure that says how long it took.
+  /// True if any rank has a time.
   bool is_timed_by_rank() const {
     return std::any_of(row_.by_rank.begin(), row_.by_rank.end(), [&](const auto& column) {
       const Metric* known = find_metric(row_.key, column.first);
@@ -298,18 +298,18 @@ class RowCheck {
       return known != nullptr && known->headline > 0;
     };
     if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
-      refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
+      refuse("", 0, "was timed but has no figure to judge", {}, Status::missing);
     if (is_catalogued(family_) && family_ != "pairs" && !is_timed_by_rank())
-      refuse("", 0, "was timed and no rank says what it took", {}, Status::missing);
+      refuse("", 0, "was timed but no rank has a time", {}, Status::missing);
     if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
     if (row_.iterations * row_.real_time > longest) {
-      refuse("samples", *samples, number_text(row_.iterations) + " iterations of such a length take more than a week");
+      refuse("samples", *samples, number_text(row_.iterations) + " iterations of this length take more than a week");
     }
     if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
-      refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");
+      refuse("samples", *samples, "not a share of " + number_text(row_.iterations) + " iterations");
     }
     if (!cv && *samples >= samples_for_cv && family_ != "preflight") {
-      refuse("cv", 0, "was sampled " + number_text(*samples) + " times and does not say how they repeat", {},
+      refuse("cv", 0, "was sampled " + number_text(*samples) + " times but has no cv", {},
              Status::inconclusive);
     }
     if (cv && *cv > std::sqrt(*samples)) refuse("cv", *cv, "more than " + number_text(*samples) + " samples can have");
@@ -326,8 +326,8 @@ class RowCheck {
     }
   }
 
-  // The median time of an operation in the run's figures, and the mean of Google Benchmark, which is
-  // within one standard deviation of it (Hotelling and Solomons, 1932).
+  // The median time of an operation from the run's figures is within one standard deviation of the mean of Google
+  // Benchmark (Hotelling and Solomons, 1932).
   void check_times() {
     std::optional<double> median;
     std::string by;
@@ -368,15 +368,15 @@ class RowCheck {
     for (std::size_t rank = 0; rank < std::min(first->size(), last->size()); ++rank) {
       const auto before = (*first)[rank], after = (*last)[rank];
       if (!before || !after || *after < max_part_of_first * *before) continue;
-      refuse("last_loss", *after, "hardly falls: " + number_text(*before) + " in the first step, on the same batch",
+      refuse("last_loss", *after, "almost constant: " + number_text(*before) + " in the first step, on the same batch",
              rank);
     }
   }
 
   void check_phases() {
     if (context_.backend == Backend::host) return;
-    // If a step accumulates, the phases are those of one of its passes; where ranks share the state or compute a
-    // model together, they wait for each other in each of them.
+    // If a step accumulates, its phases are those of one pass. If ranks share the state or compute a model together,
+    // they wait for each other in every phase.
     const bool of_whole_step =
         row_.key.part("accumulation").empty() && row_.key.part("shard").empty() && row_.key.part("tp").empty();
     const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
@@ -388,11 +388,11 @@ class RowCheck {
       if (took && (exposed != nullptr || context_.world_size == 1)) {
         const double sum = *mine + at(exposed).value_or(0);
         if (std::abs(sum / (*took * 1e3) - 1) > tolerance)
-          refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
+          refuse("compute_ms", *mine, "with its waiting time, contradicts a step of " + number_text(*took * 1e3) + " ms",
                  rank);
       }
-      // The count of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for
-      // others it draws less, and its clock rises.
+      // Cycles were counted in the same steps. At the power limit the clock differs: while a GPU waits for others it
+      // draws less power, and its clock rises.
       const bool waits = at(exposed).value_or(0) > tolerance * *mine;
       const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),
                  mhz = at(column("sm_mhz"));
@@ -411,15 +411,15 @@ class RowCheck {
   // --- what the profile asks of every row that was timed ---
 
   void check_repeatability() {
-    // A pair of hosts repeats in other rounds, and what is slow there is measured again (fixtures/pairs/rounds.cpp).
+    // Pairs of hosts have other rounds, and slow ones are measured again (fixtures/pairs/rounds.cpp).
     if (profile_ == nullptr || family_ == "preflight" || family_ == "pairs") return;
     const auto samples = run_value("samples");
     if (const auto least = profile_->samples_min; least && samples.value_or(0) < *least) {
       return refuse("samples", samples.value_or(0),
-                    "fewer samples than asked: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
+                    "fewer samples than required: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
     }
     const auto most = profile_->cv_max.find(family_);
-    // A brief row that was unsteady once has been measured again.
+    // A short row that was noisy once has been measured again.
     const auto cv = shakedown::run_value(benchmark_, "cv");
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),
@@ -438,7 +438,7 @@ class RowCheck {
   bool wrong_ = false;
 };
 
-// The machine does not lack a benchmark that it ran once.
+// A benchmark that ran once cannot be missing on the machine.
 Finding waived_in_part(const Row& row) {
   Finding finding;
   classify(finding, Code::not_measured);
@@ -446,7 +446,7 @@ Finding waived_in_part(const Row& row) {
   finding.judgement = Judgement::crosscheck;
   finding.status = Status::missing;
   finding.detail =
-      "repetition " + std::to_string(row.repetition) + " was waived, and another was measured: " + *row.waived;
+      "repetition " + std::to_string(row.repetition) + " was waived, but another was measured: " + *row.waived;
   return finding;
 }
 
@@ -469,7 +469,7 @@ std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile*
       finding->key = key;
       finding->status = Status::missing;
       finding->detail =
-          std::to_string(benchmark.rows.size()) + " of " + std::to_string(asked) + " repetitions are there";
+          std::to_string(benchmark.rows.size()) + " of " + std::to_string(asked) + " repetitions are present";
     }
     if (!finding) continue;
     finding->next = measure_command(key, benchmark.context->world_size);

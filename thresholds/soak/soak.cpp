@@ -113,7 +113,7 @@ class Judge {
     std::map<std::string, int> ranks_of;
     for (const Culprit& unit : result_.units) ++ranks_of[unit.host];
     for (const auto& [host, ranks] : ranks_of) verdict.nodes.push_back({host, ranks});
-    verdict.notes.push_back("the order of the families and the rests follow from the seed " +
+    verdict.notes.push_back("the order of the families and the pauses follow from the seed " +
                             std::to_string(soak_.plan.seed));
   }
 
@@ -200,10 +200,10 @@ class Judge {
       if (good && (round.judged_families == 0 || round.units.empty())) nothing.push_back(i);
     }
     if (!silent.empty()) {
-      add("watch/rounds/of:silent", Status::missing, true, "did not pass, and no finding says why: " + when(silent));
+      add("watch/rounds/of:silent", Status::missing, true, "did not pass, but has no bad finding: " + when(silent));
     }
     if (!nothing.empty()) {
-      add("watch/rounds/of:nothing", Status::missing, true, "passed, and nothing was judged: " + when(nothing));
+      add("watch/rounds/of:nothing", Status::missing, true, "passed, but nothing was judged: " + when(nothing));
     }
   }
 
@@ -214,7 +214,7 @@ class Judge {
       for (std::size_t i = 0; i < rounds_.size(); ++i) {
         if (rounds_[i].rank_of(unit)) with.push_back(i);
       }
-      add_at("watch/gone", unit, Status::missing, true, "was there " + when(with) + ", and is not in the last round");
+      add_at("watch/gone", unit, Status::missing, true, "was present " + when(with) + ", but is not in the last round");
     }
   }
 
@@ -233,12 +233,12 @@ class Judge {
         known->second = id;
         restarted = true;
         Finding& finding = add_at("watch/restart", host, Status::inconclusive, true,
-                                  host + " was started anew " + gap + ": the soak cannot tell whether on purpose");
+                                  host + " restarted " + gap + ": the soak cannot know whether on purpose");
         finding.next = on_host(host, "last -x reboot shutdown; if it was not on purpose, the host is not fit");
       }
       if (round.unwatched_s > 0 && !restarted) {
         result_.verdict.notes.push_back("the soak did not watch for " + time(round.unwatched_s) + " " + gap +
-                                        ": the soak was ended, and resumed");
+                                        ": it was stopped and resumed");
       }
     }
   }
@@ -294,7 +294,7 @@ class Judge {
       Finding& finding =
           add_at("watch/" + where.first, where.second, trouble.worst, counts,
                  when(trouble.rounds) + ": " + keys + (trouble.detail.empty() ? "" : ": " + trouble.detail) + others +
-                     (counts ? "" : "; for once, a warning"));
+                     (counts ? "" : "; a warning, because it happened once"));
       finding.value = static_cast<double>(trouble.rounds.size());
       finding.unit = "rounds";
     }
@@ -380,7 +380,7 @@ class Judge {
       const std::vector<std::size_t> all(rounds.begin(), rounds.end());
       const auto& name = example[unit];
       add_at("watch/bits", unit, Status::fail, true,
-             "it computed other bits than in its other rounds from the same input with the same algorithm (silent data "
+             "it computed different bits than in its other rounds from the same input with the same algorithm (silent data "
              "corruption), " +
                  when(all) + ": " + name.substr(0, name.find(' ')));
     }
@@ -436,7 +436,7 @@ class Judge {
         if (said.insert(trend->name).second && said.size() <= max_classes_named)
           detail += (detail.empty() ? "" : "; ") + loss_text(*trend);
       }
-      if (place.empty()) detail += "; no single GPU: the room, the supply, or another common cause";
+      if (place.empty()) detail += "; no single GPU: the cooling, the power supply, or another common cause";
       Finding& finding = add_at("watch/drift", place, Status::fail, is_judged(), detail);
       finding.value = 100 * *worst->hours[worst->low.back()];
       finding.limit = {LimitKind::min, -100 * worst->limit};

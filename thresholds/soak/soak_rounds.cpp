@@ -159,7 +159,7 @@ void summarize(const Measured& measured, const Verdict& verdict, SoakRound& roun
     ++round.finding_count;
     // Facts and wrong data are few and come first, so that they are always kept.
     auto one = kept(finding, round.units);
-    if (one.figure && explained) continue;  // a slow GPU slows copies of all others
+    if (one.figure && explained) continue;  // a slow GPU also slows copies of others
     const auto at = one.figure ? round.findings.end()
                                : std::find_if(round.findings.begin(), round.findings.end(),
                                               [](const RoundFinding& other) { return other.figure; });
@@ -178,10 +178,10 @@ Soak read_soak(const std::filesystem::path& folder) {
     const std::filesystem::path place(file.string() + ":" + std::to_string(++number));
     const auto document = document_of_text(std::string_view(text).substr(begin, end - begin));
     const Field line(place, "", document);
-    if (document.is_discarded()) line.refuse("is no JSON; start a new soak, or remove the line");
+    if (document.is_discarded()) line.refuse("is not JSON; start a new soak, or remove the line");
     if (number == 1) {
       Reader::read(line, soak.plan);
-      if (!(soak.plan.duration_s > 0)) line["duration_s"].refuse("is no duration of a soak");
+      if (!(soak.plan.duration_s > 0)) line["duration_s"].refuse("is not a duration of a soak");
       continue;
     }
     const int last = soak.rounds.empty() ? 0 : soak.rounds.back().number;
@@ -192,7 +192,7 @@ Soak read_soak(const std::filesystem::path& folder) {
       line.refuse("has a negative time");
     }
     constexpr double max_hours = 1e5;  // 11 years: each hour has a column in memory
-    if (round.begin_s > max_hours * soak.hour_s()) line["begin_s"].refuse("is later than any soak runs");
+    if (round.begin_s > max_hours * soak.hour_s()) line["begin_s"].refuse("is beyond the longest soak");
   }
   if (number == 0) throw InputError(file.string() + ": has no plan; start a new soak");
   return soak;

@@ -1,4 +1,4 @@
-// Functions of all generators of tables.
+// Common functions of the generators of tables.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ inline const Yaml& required(const std::map<std::string, Yaml>& members, std::str
   return found->second;
 }
 
-/// Returns the text as a literal of C++.
+/// Returns the text as a C++ literal.
 inline std::string quoted(const Yaml& yaml) {
   const std::string text = yaml.text();
   if (text.find_first_of("\"\\\n") != std::string::npos) yaml.refuse("quote, backslash or newline; write it without");
@@ -37,7 +37,7 @@ inline std::string identifier(const Yaml& yaml) {
   return word;
 }
 
-/// Runs a generator: PROGRAM TABLE.yaml TABLE.hpp. Returns the exit code: 2 for input that is refused.
+/// Runs a generator: PROGRAM TABLE.yaml TABLE.hpp. Returns the exit code: 2 for refused input.
 inline int generate(int argc, char** argv, const std::function<std::string(const Yaml&)>& table_of) {
   if (argc != 3) {
     std::fprintf(stderr, "%s TABLE.yaml TABLE.hpp\n", argc > 0 ? argv[0] : "generate");

@@ -7,13 +7,12 @@
 
 namespace shakedown {
 
-/// The distance of the worst of n healthy chips from their centre in standard deviations, in all but a share `alpha` of
-/// fleets.
+/// Returns the distance of the slowest of n healthy chips from the centre, in standard deviations, in all but a share
+/// `alpha` of fleets.
 double worst_of(std::size_t n, double alpha);
 
-/// How far the rate of the slowest of n healthy chips is below their median. `by_power`: it draws all the power that it
-/// may, and nothing else lowers its clock: then this is the rate of the chip at that power, however low it is; else
-/// 22 % is the most.
+/// Returns how far the slowest of n healthy chips is below the median. `by_power`: only the power cap lowers its clock;
+/// otherwise at most 22 %.
 double slowest_of(std::size_t n, bool by_power);
 
 }  // namespace shakedown

@@ -36,17 +36,17 @@ namespace {
 constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
-// The share of fleets with a healthy GPU beyond the limit. One to eight nodes have to show a fault of 2 %.
+// The share of fleets with a healthy GPU beyond the limit. One to eight nodes must show a fault of 2 %.
 double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
 
-// Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host: links are
-// therefore compared with the better quarter.
+// A fault never makes hardware faster. A GPU with bad ports slows most copies of a small host, so links are compared
+// with the better quarter.
 double centre_of(const std::vector<double>& sorted, bool links) {
   if (sorted.size() == 2) return sorted.front();
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
 }
 
-// The known spread of the median over the rows of a class: its variance is pi / 2 times that of the mean.
+// The known spread of the median over the rows of a class. Its variance is pi / 2 times that of the mean.
 double known_spread(const Column& column) {
   const auto rows = static_cast<double>(column.cells.front().rows);
   const double of_rows = column.kind.row * column.kind.row * (rows > 1 ? 1.57 / rows : 1);
@@ -63,7 +63,7 @@ Seen& seen_of(SeenTogether& together, const Column& column) {
   return together[{column.name.family(), column.metric, column.device, column.cells.front().rows}];
 }
 
-// The standard deviation that the shortest half of the values shows: if there are two groups, that of the closer one.
+// Returns the standard deviation implied by the shortest half of the values; with two groups, that of the narrower one.
 double spread_of_shortest_half(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   double width = HUGE_VAL;
@@ -71,8 +71,8 @@ double spread_of_shortest_half(const std::vector<double>& sorted) {
   return 0.7413 * width;  // half of a normal distribution is within 1.349 standard deviations
 }
 
-// Uses the better half: hardware does not become faster by a fault. Two groups of healthy GPUs, such as two makes of
-// memory, are wider together than either is.
+// Uses the better half, because a fault never makes hardware faster. Two groups of healthy GPUs, such as two makes of
+// memory, are wider together than either group.
 double spread_of_healthy(const std::vector<double>& sorted, double centre) {
   std::vector<double> better;
   for (const double v : sorted) {
@@ -120,7 +120,7 @@ bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_re
 
 using UnitValue = std::pair<Unit, const PeerValue*>;
 
-// Takes what most rows agree on: the lower median, of two rows the better one.
+// Takes the value that most rows support: the lower median, of two rows the better one.
 Cell cell_of(std::span<const UnitValue> values) {
   std::vector<double> shortfalls;
   for (const auto& [unit, value] : values) shortfalls.push_back(value->shortfall);
@@ -130,7 +130,7 @@ Cell cell_of(std::span<const UnitValue> values) {
 }
 
 void fill(Column& column, const std::vector<Comparison>& comparisons) {
-  // Put in order by rank without sorting: 10,000 GPUs have a million values.
+  // Sorts by rank with counting: 10,000 GPUs have a million values.
   std::vector<std::vector<UnitValue>> by_rank(column.context->ranks.size());
   for (const std::size_t row : column.rows) {
     for (const PeerValue& v : comparisons[row].values) {
@@ -148,7 +148,7 @@ void fill(Column& column, const std::vector<Comparison>& comparisons) {
   }
 }
 
-// The end of copies whose GPU a class describes: "src", "dst" or none.
+// The end of copies that a class describes: "src", "dst" or none.
 std::string_view end_of(const Column& column) { return column.name.part("end"); }
 
 void add_columns(UnitTable& table) {
@@ -156,7 +156,7 @@ void add_columns(UnitTable& table) {
   for (std::size_t row = 0; row < table.comparisons.size(); ++row) {
     const Comparison& c = table.comparisons[row];
     auto names = classes_of(c.key);
-    // A row that was repeated confirms itself: it is a class of its own.
+    // A row with repetitions confirms itself, as a class of its own.
     const bool repeated = std::ranges::any_of(c.values, is_repeated);
     if (repeated && std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
     for (const Key& name : names) {
@@ -166,12 +166,12 @@ void add_columns(UnitTable& table) {
       table.columns[found->second].rows.push_back(row);
     }
   }
-  // A class that has all rows of a wider one repeats it.
+  // A class with the same rows as a wider one is redundant.
   std::set<std::pair<std::string, std::vector<std::size_t>>> seen;
   std::erase_if(table.columns, [&](const Column& c) { return !seen.emplace(end_of(c), c.rows).second; });
 }
 
-// A lower limit applies only if several rows agree, never because a row was measured more often.
+// A lower limit applies only if several rows agree, never because of more repetitions of one row.
 double limit_of(const Column& column, const Cell& cell) {
   const bool few_rows = !column.name.part("engine").empty();  // two of three may be off by accident
   return std::max(column.limit, cell.rows > 1 && !few_rows ? column.kind.class_effect : column.kind.effect);
@@ -183,9 +183,9 @@ bool is_slow_silicon(const Column& column, const Cell& cell, const RankTelemetry
   return slower <= slowest_of(column.cells.size(), true) && telemetry.power_limited(cell.unit.rank);
 }
 
-// Marks the cells that stand out, and the values that they are made of.
+// Marks the outlier cells and their values.
 void mark(Column& column, std::vector<Comparison>& comparisons, const RankTelemetry& telemetry) {
-  std::map<Unit, bool> out;  // units that stand out, and whether other rows or repetitions confirm it
+  std::map<Unit, bool> out;  // outliers, and whether other rows or repetitions confirm them
   double limit = limit_of(column, column.cells.front());
   for (Cell& cell : column.cells) {
     limit = limit_of(column, cell);
@@ -213,7 +213,7 @@ void mark(Column& column, std::vector<Comparison>& comparisons, const RankTeleme
 
 std::vector<Key> classes_of(const Key& key) {
   const Key family(key.family());
-  // The class of the rows that have the same values of these parts.
+  // Returns the class of rows with the same values of these parts.
   const auto by = [&](std::initializer_list<std::string_view> parts) {
     Key name = family;
     for (const std::string_view part : parts) name.set(part, key.part(part));
@@ -253,7 +253,7 @@ Unit unit_of(const Key& class_name, int rank, std::optional<int> from) {
 void fill_columns(UnitTable& table) {
   add_columns(table);
   for (Column& column : table.columns) fill(column, table.comparisons);
-  // With two GPUs the copies that one sends are one link, which is a class of its own.
+  // With two GPUs the copies of one GPU are one link, which is a class of its own.
   std::erase_if(table.columns, [](const Column& c) { return !end_of(c).empty() && c.cells.front().rows == 1; });
   SeenTogether together;
   for (Column& column : table.columns) measure(column, together);

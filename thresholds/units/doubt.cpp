@@ -16,11 +16,12 @@ namespace {
 using RowsByKey = std::map<Key, const std::vector<RankData>*>;
 using Doubts = std::map<Key, double>;  // the largest shortfall
 
-// Limits of some metrics are wide (raw GEMM, latencies, PCIe with all GPUs at once), and profiles have narrower ones.
+// Limits of some metrics are wide (raw GEMM, latencies, PCIe with all GPUs at once), but those of profiles are
+// narrower.
 constexpr double wide_effect = 0.2;
 
-// The bandwidth of NCCL grows with the size, but for steps of some per cent where it changes the protocol. In 8 stored
-// launches of 2 and 4 H200 no quick size has 10 % less than a smaller one.
+// The bandwidth of NCCL grows with the size, except for steps of some per cent at changes of the protocol. In 8 stored
+// launches of 2 and 4 H200, no size of the quick tier has 10 % less than a smaller one.
 constexpr double odd_collective = 0.1;
 
 void add(Doubts& doubts, const Key& key, double shortfall) {
@@ -28,30 +29,30 @@ void add(Doubts& doubts, const Key& key, double shortfall) {
   known = std::max(known, shortfall);
 }
 
-// bench/retest.hpp gives these a second turn with a key of its own.
+// bench/retest.hpp gives these a second turn with another key.
 bool has_turns(const Key& key) { return key.family() == "jitter" || key.family() == "launch"; }
 
-// The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
+// The rows that can confirm a value of a GPU or pair: each shift has other pairs.
 Key confirmed_in(const Key& key) {
   if (key.family() != "p2p") return classes_of(key).back();
   return !key.part("shift").empty() && key.part("op") == "latency" ? key : classes_of(key).front();
 }
 
-// A value of a GPU, or of a copy between two.
+// A value of a GPU, or of a copy between two GPUs.
 struct UnitValue {
   Key key;
   std::pair<std::int64_t, std::int64_t> unit;  // rank, local rank of the source or -1
   double value = 0, shortfall = 0;
 };
 
-// One row; where each rank or each pair works by itself, the rows of all of them.
+// One row; if each rank or each pair works by itself, the rows of all of them.
 struct OneRow {
   PeerClass kind;
   std::vector<UnitValue> values;
 };
 using RowsOfClass = std::map<Key, OneRow>;
 
-// Fills in how far each value falls short of the median; of two values, of the better one.
+// Sets the shortfall of each value from the median; with two values, from the better one.
 void compare(const std::string& metric, OneRow& row) {
   const double sign = lower_is_better(metric) ? 1 : -1;
   std::vector<double> sorted;
@@ -97,14 +98,14 @@ void add_peers(const RowsByKey& measured, Doubts& doubts) {
   }
 }
 
-// The slowest rank's, which is the time of the operation.
+// Returns the time of the slowest rank, which is that of the operation.
 std::optional<double> seconds_of(const RankData& row) {
   const auto seconds = row.by_rank.find("seconds");
   if (seconds == row.by_rank.end() || seconds->second.size() < 2) return std::nullopt;
-  return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown is less than any
+  return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown sorts first
 }
 
-// Every host does it by itself: one that takes longer than the others.
+// Each host runs it by itself: finds one that takes longer than the others.
 void add_hosts(const RowsByKey& measured, Doubts& doubts) {
   for (const auto& [key, repetitions] : measured) {
     const auto slowest = key.part("scope") == "node" ? seconds_of(repetitions->front()) : std::nullopt;

@@ -1,4 +1,4 @@
-// Values in doubt: one that differs from its peers, from the other rows of its class or from other sizes may be an
+// Doubtful values: a value that differs from its peers, from other rows of its class or from other sizes may be an
 // accident (another process, a paused guest) or a fault. It counts only if it repeats. Pure.
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace shakedown {
 
-/// The number of repetitions whose median is no accident.
+/// The number of repetitions whose median is reliable.
 inline constexpr std::size_t enough_repetitions = 3;
 
-/// The shortfall from which a value that nothing confirms leaves a verdict open. Below it the value is only noted.
+/// The shortfall from which a value without confirmation makes a verdict INCONCLUSIVE. A smaller one is only a warning.
 inline constexpr double open_shortfall = 0.15;
 
-/// False of seconds of load, which no accident of a moment changes. `name`: of a class.
+/// False for long loads, which a short accident does not change. `name`: of a class.
 bool is_brief(const Key& name, const std::string& metric);
 
-/// The shortfall among peers from which a value that no other row confirms is in doubt. A smaller one is healthy.
+/// The shortfall among peers from which a value without confirmation by another row is doubtful.
 double doubtful_shortfall(const Key&, const PeerClass&);
 
 /// The keys of rows that were measured once and have a value in doubt, the largest shortfall first:

@@ -1,6 +1,5 @@
-// Decides which units a missed limit is about. It must not let a slow GPU pass: one that misses its limits in most rows
-// of a class does so by itself, unless the reason is the clock that power leaves to a chip, within the range of healthy
-// chips.
+// Attributes missed limits to units. A slow GPU must not pass: one that misses its limits in most rows of a class does
+// so by itself, unless it is a healthy chip with a low clock at the power limit.
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>
@@ -18,10 +17,10 @@
 namespace shakedown {
 namespace {
 
-// Floors are below the slowest of few healthy chips: the median of a healthy fleet is further above.
+// Floors are below the slowest of few healthy chips. The median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
 // Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference. A third of
-// the distance is enough for a chip that only power slows.
+// the distance is enough for a chip at its power limit.
 constexpr double distance_by_power = 0.97;
 // If this share of the units of a class misses limits, the fleet is low.
 constexpr double fleet_share = 0.1;
@@ -54,7 +53,7 @@ double upper_median(const std::vector<RankValue>& known) {
   return *middle;
 }
 
-// The limit that ranks were compared with; nullopt if none were.
+// Returns the limit of the ranks; nullopt without one.
 std::optional<Limit> limit_by_rank(const Finding& f, const Benchmarks& benchmarks) {
   const auto compared = f.compared();
   if (f.judgement != Judgement::rule || !compared || f.metric == "capacity_gb") return std::nullopt;
@@ -80,7 +79,7 @@ class Attributor {
   }
 
  private:
-  // A step is mostly GEMM: if the clocks of one class are low in the whole fleet, they are low in the other.
+  // A step is mostly GEMM: a fleet with low clocks in one class has them in the other.
   void attribute_limits_by_rank() {
     std::vector<std::pair<std::size_t, Limit>> missed;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
@@ -99,8 +98,8 @@ class Attributor {
            static_cast<double>(units.missed) >= fleet_share * static_cast<double>(units.all);
   }
 
-  /// A step is as slow as its slowest GPU, and no finding by rank. If it would keep its limit without the chips that
-  /// only power slows, these are the reason, and the step only warns as they do.
+  /// A step is as slow as its slowest GPU, but its finding is not by rank. If it would meet its limit without healthy
+  /// chips at their power limit, the step only warns.
   void downgrade_steps() {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& f = findings_[i];
@@ -130,7 +129,7 @@ class Attributor {
       if (miss == Miss::open) open.push_back(v);
       fleet = fleet || miss == Miss::fleet;
     }
-    // A limit that most ranks miss is about no single rank: RunEvidence::alike.
+    // A limit that most ranks miss is not about a single rank: RunEvidence::alike.
     if (!spread && (missed == 0 || (!copies && values.size() > 1 && 2 * missed > values.size()))) return;
     const bool counts = !own.empty() || fleet;
     const bool is_open = !counts && !open.empty();
@@ -144,10 +143,10 @@ class Attributor {
     if (is_open) a.status = Status::inconclusive;
     if (!counts && !is_open) a.severity = Severity::warn;
     if (own.empty()) {
-      a.reason = counts    ? "with the whole fleet"
-                 : is_open ? "measured once, and nothing confirms it"
-                           : "noted as a warning: no other value of the same GPU confirms it, or it is the clock "
-                             "that power leaves to a slow chip";
+      a.reason = counts    ? "the whole fleet misses it"
+                 : is_open ? "measured once, without confirmation"
+                           : "a warning: no other value of the same GPU confirms it, or a healthy chip has a low "
+                             "clock at the power limit";
     }
     attributions_.push_back(std::move(a));
   }
@@ -174,11 +173,11 @@ class Attributor {
     names.resize(std::min(names.size(), max_offenders));
     attributions_.push_back({.finding = index,
                              .severity = Severity::warn,
-                             .reason = "noted as a warning: all wait for " + joined(names) +
-                                       ", with the clock that power leaves to a slow chip"});
+                             .reason = "a warning: all ranks wait for " + joined(names) +
+                                       ", a healthy chip with a low clock at the power limit"});
   }
 
-  /// Slow by no more than healthy chips are at their power limit, and for no other reason.
+  /// True for a chip that is slow only because of the power limit, and within the variation of healthy chips.
   bool is_slow_silicon(const Key& key, int rank, std::size_t ranks) const {
     const Shown here = shown(key, "compute_ms", rank, std::nullopt);
     return here.compared && !here.out && !telemetry().held_back(rank) && telemetry().power_limited(rank) &&
@@ -192,7 +191,7 @@ class Attributor {
     return lower_is_better(f.metric) ? value / centre - 1 : 1 - value / centre;
   }
 
-  // These ranks with their values, the worst first.
+  // Returns these ranks with their values, the worst first.
   static std::vector<Culprit> culprits(const Finding& f, const Benchmark& benchmark, std::vector<RankValue> values) {
     const double sign = lower_is_better(f.metric) ? -1 : 1;
     std::ranges::stable_sort(values, {}, [&](const RankValue& v) { return sign * v.value; });
@@ -220,7 +219,7 @@ class Attributor {
     return result;
   }
 
-  // By more than one value may be off: then the clock is not the reason for a missed limit of this row.
+  // Above this, the clock is not the reason for a missed limit of this row.
   bool slow_per_clock(const Key& key, int rank) const {
     for (const Comparison& c : table_.comparisons) {
       if (c.key != key || c.metric != "tflops_per_ghz") continue;
@@ -230,13 +229,13 @@ class Attributor {
     return false;
   }
 
-  // Whether repetitions, most rows of a class, or peers that are alike confirm a value. `none`: no other value could,
-  // or this one is far off; it leaves the verdict open.
+  // Whether repetitions, most rows of a class, or similar peers confirm a value. `none`: no other value could, or the
+  // value is far off; the verdict is then inconclusive.
   enum class Support { confirmed, contradicted, none };
   Support support_of(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark,
                      const Shown& here) const {
     const PeerClass kind = *peer_class(f.key, f.metric);
-    // A low clock repeats: other rows, if there are any, show whether it is too low.
+    // A low clock affects all rows: other rows, if any, show whether it is too low.
     const bool clock = kind.clocked && !slow_per_clock(f.key, v.rank);
     const bool repeats = benchmark.rows.size() >= enough_repetitions;
     if (repeats && (!clock || limit.shortfall(v.value) > open_shortfall)) return Support::confirmed;
@@ -254,7 +253,7 @@ class Attributor {
     return alone || limit.shortfall(v.value) > open_shortfall ? Support::none : Support::contradicted;
   }
 
-  // A pair that keeps the limit alone shares something with the other pairs of the shift, and is healthy itself.
+  // A pair that meets the limit alone shares something with other pairs of the shift, and is healthy itself.
   bool is_fast_alone(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark) const {
     if (f.key.part("shift").empty() || !v.from) return false;
     const auto local = [&](int of) { return benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank; };
@@ -292,9 +291,9 @@ class Attributor {
     return slow_per_clock(f.key, v.rank) ? Miss::own : kind_by_clock(limit, benchmark, v, here);
   }
 
-  // The work of this GPU per clock is as fast as that of its peers, and its clock is low.
+  // True if the work per clock is normal, and the clock is low.
   Miss kind_by_clock(const Limit& limit, const Benchmark& benchmark, const RankValue& v, const Shown& here) const {
-    // The distance of its rate from the median rate, and of the median rate from the limit.
+    // Returns the distance of its rate from the median rate, and of the median rate from the limit.
     const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
     const bool by_power = telemetry().power_limited(v.rank) || telemetry().power_limited_in(benchmark, v.rank);

@@ -1,5 +1,5 @@
-// Attributes missed limits that every rank has to keep: to single ranks, or to the whole fleet. Pure; docs/verdict.md
-// has the rules.
+// Attributes missed limits of rules for every rank to single ranks or to the whole fleet. Pure; docs/verdict.md has the
+// rules.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace shakedown {
 
-/// The table with the limits of these findings: for each unit that misses one, how many it has and misses in a class.
+/// Returns the table with these limits: for each unit that misses one, the numbers of its limits and misses in a class.
 UnitTable with_limits(UnitTable, const std::vector<Finding>&, const Benchmarks&);
 
-/// A rank misses such a limit by itself, with the whole fleet, or by one value that no other value of it confirms. An
-/// attribution names the ranks of the first kind; if all are of the last kind, the finding only warns. The table is
+/// Returns attributions. A rank misses a limit by itself, with the whole fleet, or by one value without confirmation.
+/// An attribution names the ranks of the first kind; if all are of the last kind, the finding only warns. The table is
 /// that of with_limits() for the same findings.
 std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>&, const Benchmarks&, const UnitTable&);
 

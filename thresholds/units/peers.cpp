@@ -24,26 +24,26 @@
 namespace shakedown {
 namespace {
 
-// The chance that a healthy run of any size raises any alarm, were its noise normal.
+// The probability of any alarm in a healthy run of any size, with normal noise.
 constexpr double alpha = 1e-3;
 
-// The healthy side of 64 values or more shows how heavy the tails are: its 99 % quantile, which is 2.326 sigma of a
-// normal distribution. With fewer, one fast value would set it.
+// The healthy side of 64 or more values shows their tails: its 99 % quantile is 2.326 sigma of a normal distribution.
+// With fewer values, a single fast one would define it.
 constexpr std::size_t enough_for_tail = 64;
 constexpr double tail_share = 0.99, tail_sigmas = 2.3263;
 
-// With 16 hosts or more each pair of local ranks has peers of its own; with fewer, all pairs of a host are compared
-// with each other, which are alike through an NVSwitch.
+// From 16 hosts on, each pair of local ranks has peers of its own. With fewer, all pairs of a host are compared with
+// each other; through an NVSwitch they are equivalent.
 constexpr std::size_t enough_hosts = 16;
 
-// Independent deviations of the ranks of a host average out in its median; deviations that they share do not.
+// Independent deviations of the ranks of a host average out in its median; shared ones do not.
 constexpr double host_share = 0.6;
 constexpr double host_effect_clocked = 0.1;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Centre, scale and limits
 
-// The value below which `share` of them are. Reorders the values.
+// Returns the value with `share` of the values below it. Reorders the values.
 double value_at(std::vector<double>& values, double share) {
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
@@ -54,7 +54,7 @@ struct Spread {
   double centre, scale;
 };
 
-// The better of two: hardware does not become faster by a fault, so the slower is the one to look at.
+// Returns the better of two: a fault never makes hardware faster.
 double centre_of(const std::vector<double>& values, bool low_is_good) {
   if (values.size() != 2) return median(values);
   return low_is_good ? std::min(values[0], values[1]) : std::max(values[0], values[1]);
@@ -77,7 +77,7 @@ double shortfall_of(double value, double centre, bool low_is_good) {
   return low_is_good ? value / centre - 1 : 1 - value / centre;
 }
 
-// The median of all; if half of the GPUs or more are slow, that of the others.
+// Returns the median of all; if half of the GPUs or more are slow, that of the others.
 double healthy_centre(std::vector<double> values, bool low_is_good, double effect) {
   const double centre = centre_of(values, low_is_good);
   std::sort(values.begin(), values.end());
@@ -96,15 +96,15 @@ void measure_values(Comparison& comparison) {
   std::vector<double> values;
   values.reserve(comparison.values.size());
   for (const PeerValue& v : comparison.values) values.push_back(v.value);
-  // Half of the links are slow if half of the GPUs are, or one of four: classes judge them by the better quarter.
+  // Half of the links are slow if half of the GPUs are, or one of four. Classes compare them with the better quarter.
   const bool links = comparison.values.front().unit.kind == UnitKind::link;
   comparison.centre = links ? centre_of(values, low_is_good)
                             : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
   for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
 }
 
-// The value that the best quarter reaches: a slow GPU slows half of the copies of a host with four, and that host is
-// not slow.
+// Returns the value that the best quarter reaches: a slow GPU slows half of the copies of a host with four, but that
+// host is not slow.
 double good_quarter(std::vector<double>& values, bool low_is_good) {
   const double share = values.size() < 4 ? 1 : 0.75;
   return value_at(values, low_is_good ? 1 - share : share);
@@ -119,7 +119,7 @@ bool is_sample(const Comparison& comparison, const std::vector<std::vector<doubl
          !comparison.key.part("shift").empty();
 }
 
-// A host with two ranks or more is compared by the rate of its better ranks.
+// A host with several ranks is compared by the rate of its better ranks.
 void measure_hosts(Comparison& comparison, const Hosts& hosts) {
   if (hosts.count() < 2) return;
   const bool low_is_good = lower_is_better(comparison.metric);
@@ -178,7 +178,7 @@ class Collector {
     const bool per_host = key.part("scope") == "node";
     const auto sources = hosts.sources(benchmark.key);
     const std::size_t repetitions = benchmark.rows.size();
-    std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
+    std::set<std::size_t> seen;  // hosts: their ranks share one value
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
@@ -202,7 +202,7 @@ class Collector {
   }
 
   Comparison& comparison_of(const Key& key, const std::string& metric, const std::string& device) {
-    // Ranks of one kind follow each other: the last comparison is nearly always the one.
+    // Ranks of one kind are adjacent: the last comparison is nearly always the right one.
     if (last_ < table_.comparisons.size()) {
       Comparison& last = table_.comparisons[last_];
       if (last.key == key && last.metric == metric && last.device == device) return last;
@@ -234,8 +234,8 @@ void compare(UnitTable& table) {
     table.tests += comparison.values.size() + comparison.hosts.size();
   }
   if (table.comparisons.empty()) {
-    table.not_compared = table.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
-                                            "repeats are left to the checks of its data"
+    table.not_compared = table.ranks == 1 ? "only 1 rank, so there are no peers; constant wrong bits "
+                                            "are found only by the data checks"
                                           : "no benchmark has values of two ranks of the same kind";
     return;
   }
@@ -246,7 +246,8 @@ void compare(UnitTable& table) {
   }
 }
 
-// The values of a table, not yet compared. GPUs of two groups of a population are of different kinds in its family.
+// Collects the values of a table before the comparison. GPUs of two groups of a population count as different kinds in
+// its family.
 UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
   UnitTable result;
   for (const Comparison& c : table.comparisons) {
@@ -277,7 +278,7 @@ void describe(Finding& finding, const Comparison& c) {
   finding.next = measure_command(c.example, c.context->world_size);
 }
 
-// The finding about the values that stand out, or about those that are only noted.
+// Returns the finding about outliers, or about unconfirmed values.
 Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   Finding finding;
   describe(finding, c);
@@ -297,7 +298,7 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   }
   finding.worst = finding.offenders.front();
   finding.part = part_of(c.example, c.metric, *c.context, out.front().unit.rank, out.front().unit.source());
-  // A value of a brief row stands out only where several rows or several repetitions agree.
+  // A value of a short row is an outlier only if several rows or repetitions agree.
   const bool twice = out.front().repetitions > 1 || (out.front().out && is_brief(c.key, c.metric));
   classify(finding, Code::peers, twice ? 2 : 1);
   finding.value = out.front().value;
@@ -306,22 +307,22 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   return finding;
 }
 
-// No other value confirms these. The programs repeat such rows; a row that they did not repeat leaves the verdict open.
+// No other value confirms these. The programs repeat such rows; without repetitions the verdict is inconclusive.
 Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);
   finding.status = Status::inconclusive;
-  finding.detail += "; measured once, and nothing confirms it";
+  finding.detail += "; measured once, without confirmation";
   return finding;
 }
 
-// Used if no rank stands out by itself: half of all ranks cannot, because they set the median.
+// Used if no rank is an outlier by itself: half of all ranks cannot be, because they define the median.
 Finding finding_of_hosts(const Comparison& c) {
   Finding finding;
   describe(finding, c);
   classify(finding, Code::peers, c.values.front().repetitions);
   finding.metric = c.metric + "_of_host_vs_peers";
-  finding.source = "what the better ranks of " + std::to_string(c.hosts.size()) + " hosts reach in this run";
+  finding.source = "the better ranks of " + std::to_string(c.hosts.size()) + " hosts in this run";
   const PeerHost* worst = nullptr;
   for (const PeerHost& host : c.hosts) {
     if (!c.outlier(host)) continue;

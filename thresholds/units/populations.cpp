@@ -19,7 +19,7 @@ constexpr std::size_t min_gpus = 4, min_hosts = 2;
 constexpr double min_difference = 0.005;
 /// The share of the faster side that may be slower than the whole slower side: one of eight hosts.
 constexpr double max_exceptions = 0.2;
-/// Without a fact: the least share of the GPUs on each side, and the share of the slower side that may be faulty.
+/// Without a fact: the smallest share of the GPUs on each side, and the share of the slower side that may be faulty.
 constexpr double min_share = 0.1, max_faulty = 0.1;
 /// The largest difference without a fact, or of one host with a fact. A GPU with remapped rows, which is healthy, reads
 /// 2.3 % slower (ci/baselines/h200-sxm/4ranks).
@@ -30,7 +30,7 @@ struct Side {
   std::set<std::string> hosts;
 
   bool is_large() const { return shortfalls.size() >= min_gpus && hosts.size() >= min_hosts; }
-  // Without this share of the slowest.
+  // Returns the values without this share of the slowest.
   double width(double left_out) const {
     const auto slowest = static_cast<std::size_t>(std::ceil(left_out * static_cast<double>(shortfalls.size())));
     return shortfalls[shortfalls.size() - 1 - slowest] - shortfalls.front();
@@ -42,7 +42,7 @@ void add(Side& side, const Column& column, const Cell& cell) {
   side.hosts.insert(column.context->ranks[static_cast<std::size_t>(cell.unit.rank)].host);
 }
 
-// Whether all of `slower` are slower than all of `faster`, except for a few that are slower than both.
+// True if all of `slower` are slower than all of `faster`, except for a few that are slower than both.
 bool are_apart(const Side& slower, const Side& faster) {
   const auto last = std::upper_bound(faster.shortfalls.begin(), faster.shortfalls.end(), slower.shortfalls.back());
   const auto exceptions = static_cast<double>(faster.shortfalls.end() - last);
@@ -90,14 +90,14 @@ std::optional<Population> population_by(const Column& column, const std::string&
   return population;
 }
 
-// GPUs from the fastest to the slowest: `split` are of the faster group, those from `end` on of neither.
+// GPUs from the fastest to the slowest: the slower group begins at `split`; those from `end` on are in neither group.
 struct Gap {
   std::size_t split = 0, end = 0;
   double width = 0;
 };
 
-// The widest gap with at least this number of GPUs on each side. GPUs that are slower than the faster group by more
-// than healthy groups differ are of neither.
+// Finds the widest gap with at least this number of GPUs on each side. GPUs that are slower than the faster group by
+// more than healthy groups differ are in neither.
 Gap widest_gap(const std::vector<double>& sorted, std::size_t least) {
   Gap widest;
   for (std::size_t i = least; i + least <= sorted.size(); ++i) {
@@ -131,7 +131,7 @@ std::optional<Population> population_by_gap(const Column& column) {
   return population;
 }
 
-// A fact that the first rank of a host reads holds for all of its ranks.
+// A fact of the first rank of a host applies to all of its ranks.
 std::vector<std::optional<std::string>> of_each_rank_of_a_host(const Context& context,
                                                                std::vector<std::optional<std::string>> values) {
   std::map<std::string, std::optional<std::string>> by_host;
@@ -147,7 +147,7 @@ std::vector<std::optional<std::string>> of_each_rank_of_a_host(const Context& co
 void describe_by_fact(Finding& f, const Population& p) {
   f.metric = p.metric + "_by_" + *p.fact;
   f.detail = fmt::format(
-      "{} GPUs with {} {} are {} slower than {} with {}: one difference of the fleet, which says "
+      "{} GPUs with {} {} are {} slower than {} with {}: a difference between two groups of the fleet, which says "
       "nothing about a single GPU",
       p.slower_gpus, *p.fact, p.value, percent_text(p.difference), p.other_gpus, p.other_values);
   f.source = "the GPUs of this run, by " + *p.fact;
@@ -157,7 +157,7 @@ void describe_by_fact(Finding& f, const Population& p) {
 void describe_by_gap(Finding& f, const Population& p) {
   f.metric = p.metric + "_by_group";
   f.detail = fmt::format(
-      "{} GPUs are {} slower than the {} others, with none between: one difference of the fleet, such as two makes of "
+      "{} GPUs are {} slower than the {} others, with none between: a difference between two groups, such as two makes of "
       "memory, which says nothing about a single GPU",
       p.slower_gpus, percent_text(p.difference), p.other_gpus);
   f.source = "the GPUs of this run, in two groups that no known fact divides";
@@ -198,7 +198,7 @@ std::string DividingFacts::hint(const std::vector<int>& ranks) const {
     const bool same = std::ranges::all_of(ranks, [&](int rank) { return value(fact.name, rank) == own; });
     const auto most = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
     if (same && most->first != *own && 2 * most->second > fact.values.size())
-      text += "; " + fact.name + " " + *own + ", of most others " + most->first;
+      text += "; " + fact.name + " " + *own + ", unlike most others with " + most->first;
   }
   return text;
 }
@@ -220,7 +220,7 @@ std::vector<Population> find_populations(const UnitTable& table, const DividingF
     }
   }
   for (const Column& column : table.columns) {
-    // Elsewhere such a difference accuses nobody.
+    // In other classes the difference has no effect.
     if (column.cells.front().unit.kind != UnitKind::gpu || column.kind.class_effect > max_unexplained) continue;
     if (by_family.contains(column.name.family())) continue;
     if (auto population = population_by_gap(column)) by_family.emplace(column.name.family(), std::move(*population));

@@ -1,5 +1,5 @@
-// Populations: GPUs of one kind in a faster and a slower group, such as two versions of a VBIOS, or two makes of
-// memory, which no fact tells. That is one difference of the fleet, and not a fault of each slower GPU. Pure.
+// Populations: GPUs of one kind in a faster and a slower group, such as two versions of a VBIOS, or two makes of memory
+// without a distinguishing fact. That is a property of the fleet, not a fault of each slower GPU. Pure.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-/// Facts by rank that may divide GPUs: none that an operator sets, since a wrong setting is a fault.
+/// Facts by rank that may divide GPUs. Settings of an operator are not among them, since a wrong setting is a fault.
 class DividingFacts {
  public:
   explicit DividingFacts(const Benchmarks&);
@@ -22,11 +22,11 @@ class DividingFacts {
     std::vector<std::optional<std::string>> values;  // by rank
   };
   const std::vector<Fact>& all() const { return facts_; }
-  /// The value of a fact at a rank; nullopt if unknown.
+  /// Returns the value of a fact at a rank; nullopt if unknown.
   std::optional<std::string> value(const std::string& fact, int rank) const;
 
-  /// "; vbios 96.00.B9, of most others 96.00.A5": the facts that these ranks share and that most others have otherwise;
-  /// empty if there is none.
+  /// Returns facts that these ranks share and that differ on most others: "; vbios 96.00.B9, unlike most others with
+  /// 96.00.A5"; empty if there is none.
   std::string hint(const std::vector<int>& ranks) const;
 
  private:
@@ -43,7 +43,8 @@ class DividingFacts {
 ///   neither, and suspects. Classes in which a GPU 2.5 % slower does not stand out are left out.
 std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
-/// One finding for each that has several slower hosts. It does not fail: a GPU that misses a limit fails by its rule.
+/// Returns one finding for each population with several slower hosts. It does not fail: a GPU that misses a limit fails
+/// by its rule.
 std::vector<Finding> findings_of(const std::vector<Population>&);
 
 }  // namespace shakedown

@@ -1,6 +1,6 @@
 // The table of a run: a row for each unit (a GPU, a direction of a link, a host), a column for each class of
-// measurements, and in each cell what the class shows of the unit. compare_peers() builds it once; later stages take it
-// and return one that knows more. Pure. docs/statistics.md explains the statistics.
+// measurements, and in each cell the result of the unit in the class. compare_peers() builds it once; later stages
+// return extended copies. Pure. docs/statistics.md explains the statistics.
 #pragma once
 
 #include <compare>
@@ -35,7 +35,7 @@ struct Unit {
 inline Unit gpu_unit(int rank) { return {UnitKind::gpu, -1, rank}; }
 inline Unit host_unit(int first_rank) { return {UnitKind::host, -1, first_rank}; }
 inline Unit link_unit(int from, int to) { return {UnitKind::link, from, to}; }
-/// A link if the value is one of a copy from `from`, else a GPU.
+/// Returns a link if the value is one of a copy from `from`, else a GPU.
 inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit(*from, rank) : gpu_unit(rank); }
 
 /// The value of a unit in one benchmark.
@@ -44,33 +44,33 @@ struct PeerValue {
   double value = 0;      // median over repetitions
   double shortfall = 0;  // relative distance on the bad side of the centre; negative = better
   std::size_t repetitions = 1;
-  bool out = false;    // its class stands out, and this value with it
-  bool noted = false;  // an outlier that no other value confirms: in doubt
+  bool out = false;    // an outlier by this value and its class
+  bool noted = false;  // an outlier without confirmation by another value: doubtful
 };
 
-/// The same over all ranks of a host, which slow alike if the host is at fault.
+/// The same over all ranks of a host, which are all slow if the host is at fault.
 struct PeerHost {
   std::string host;
   double value = 0, shortfall = 0;
 };
 
 /// All values of one benchmark and metric on one kind of device. Copies between single pairs of ranks, and work of one
-/// rank at a time, are one comparison: "src:*/dst:*", "rank:*".
+/// rank at a time, form one comparison: "src:*/dst:*", "rank:*".
 struct Comparison {
   Key key;
   std::string metric, device;
   Key example;  // of one of its benchmarks
   PeerClass kind{};
   const Context* context = nullptr;
-  double centre = 0;  // median, of the healthy if half are slow; of two values the better
+  double centre = 0;  // median; of the healthy group if half are slow; of two values the better
   double scale = 0;   // relative standard deviation of the class
-  double limit = 0;   // a class that falls short by more stands out
+  double limit = 0;   // the smallest shortfall of an outlier
   std::vector<PeerValue> values = {};
   double host_scale = 0, host_limit = 0;
   std::vector<PeerHost> hosts = {};  // empty on one host
 
   bool outlier(const PeerHost& v) const { return v.shortfall > host_limit; }
-  /// Too little to stand out, enough to support another measurement that does.
+  /// True if the value is no outlier by itself, but supports another one.
   bool low(const PeerValue& v) const { return v.shortfall > limit / 2 && v.shortfall > 3 * scale; }
   double mads(double shortfall) const { return shortfall / scale; }
 };
@@ -88,7 +88,7 @@ struct Cell {
   Unit unit;
   double shortfall = 0;  // median over the rows, relative to the centre of all units
   std::size_t rows = 0;
-  bool repeated = false;  // if there is one row: it was measured often enough to be no accident
+  bool repeated = false;  // if there is one row: it has enough repetitions
   bool out = false;
 };
 
@@ -101,11 +101,11 @@ struct Column : ClassMetric {
   std::vector<std::size_t> rows;  // of UnitTable::comparisons
   std::vector<Cell> cells;        // by rank, then by source
 
-  /// nullptr if the class has no values of the unit.
+  /// Returns the cell of the unit; nullptr if the class has no values of it.
   const Cell* find(const Unit&) const;
 };
 
-/// A number of rows or units with a limit, and how many of these miss it.
+/// The number of rows or units with a limit, and how many of them miss it.
 struct LimitCount {
   std::size_t all = 0, missed = 0;
 };
@@ -121,14 +121,14 @@ struct Shown {
 
 /// GPUs in a faster and a slower group (thresholds/units/populations.hpp).
 struct Population {
-  std::optional<std::string> fact;  // that divides them: "vbios"; nullopt if no fact is known
+  std::optional<std::string> fact;  // fact that divides them: "vbios"; nullopt if none is known
   Key class_name;                   // "gemm"
   std::string metric;               // "tflops_per_ghz"
-  std::string value, other_values;  // of the fact, at the slower GPUs and at all others
+  std::string value, other_values;  // value at the slower GPUs, and at all others
   std::size_t slower_gpus = 0, other_gpus = 0;
   double difference = 0;            // of the medians, relative
   std::vector<std::string> groups;  // by rank: "with vbios 96.00.B9", "of the slower group"
-  std::optional<std::string> host;  // of all slower GPUs: the fact or the host may be why, and it is a suspect
+  std::optional<std::string> host;  // host of all slower GPUs: fact or host may be the cause, so it is a suspect
 };
 
 struct UnitTable {
@@ -138,20 +138,20 @@ struct UnitTable {
   std::map<ClassMetric, std::map<Unit, LimitCount>> limits;    // of units that miss one; filled by with_limits()
   std::map<Unit, std::map<Aspect, Shown>> shown;               // filled by RunEvidence
   std::vector<Population> populations;                         // each compared with itself
-  std::size_t tests = 0;                                       // values that were compared: the limits depend on it
+  std::size_t tests = 0;                                       // number of compared values, on which the limits depend
   int ranks = 0;
   RankTelemetry telemetry;
-  bool counts = true;        // false on the host backend, where ranks share cores: outliers are named, and do not fail
+  bool counts = true;        // false on the host backend, where ranks share cores: outliers only warn
   std::string not_compared;  // why there is nothing to compare
 
-  /// The cells of a unit in the classes of a benchmark, the widest class first, each with its column.
+  /// Returns the cells of a unit in the classes of a benchmark, the widest class first, each with its column.
   std::vector<std::pair<const Column*, const Cell*>> cells(const Key& benchmark, const std::string& metric, int rank,
                                                            std::optional<int> from) const;
 
-  /// Whether a unit stands out in a class of this family.
+  /// True if a unit is an outlier in a class of this family.
   bool is_out(const Unit&, std::string_view family) const;
 
-  /// How many units were compared in a class, and how many of these miss a limit.
+  /// Returns how many units were compared in a class, and how many of them miss a limit.
   LimitCount units_with_limits(const ClassMetric&) const;
 };
 

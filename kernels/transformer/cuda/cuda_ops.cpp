@@ -26,7 +26,7 @@ void require_whole_vectors(const training::StepShape& shape) {
   const auto m = shape.part();
   const auto require = [](const char* what, std::size_t value, std::size_t divisor) {
     if (value % divisor == 0) return;
-    throw Unsupported(std::string("CUDA needs ") + what + " that divides by " + std::to_string(divisor) + ", not " +
+    throw Unsupported(std::string("CUDA needs ") + what + " divisible by " + std::to_string(divisor) + ", not " +
                       std::to_string(value));
   };
   require("a hidden size", m.hidden, vector_width);

@@ -511,7 +511,7 @@ TEST_F(GemmWork, RefusesAnAlgorithmThatDoesNotRunHere) {
   for (const auto& choice : {nonsense, "9" + nonsense, of_f64, std::string("nonsense")}) {
     device_->choices()[key(spec)] = choice;
     const auto work = device_->prepare(spec);
-    EXPECT_TRUE(contains(message_of([&] { work->connect(group_); }), "was chosen before for " + key(spec)));
+    EXPECT_TRUE(contains(message_of([&] { work->connect(group_); }), "the stored algorithm for " + key(spec)));
   }
 }
 

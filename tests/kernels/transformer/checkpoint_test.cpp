@@ -171,9 +171,9 @@ TEST_F(Checkpoints, RefuseInOneLineWhatTheyAreNot) {
   auto larger = gpt2_shape();
   larger.model.intermediate = 52;
   HostStep<float> foreign(larger);
-  EXPECT_EQ(refusal(foreign), "checkpoint.json: is of another model: intermediate is 48 there, here it is 52");
+  EXPECT_EQ(refusal(foreign), "checkpoint.json: is of another model: intermediate is 48 there, but here 52");
   HostStep<double> precise(gpt2_shape());
-  EXPECT_EQ(refusal(precise), "checkpoint.json: is of another model: dtype is f32 there, here it is f64");
+  EXPECT_EQ(refusal(precise), "checkpoint.json: is of another model: dtype is f32 there, but here f64");
   auto adapters = qwen2_shape();
   adapters.trains = training::Trains::adapters;
   adapters.lora = ragged_shape().lora;
@@ -195,7 +195,7 @@ TEST_F(Checkpoints, RefuseInOneLineWhatIsDamaged) {
   write(host);
   fs::resize_file(data_file(), size - 4);
   EXPECT_EQ(refusal(host), "checkpoint..rank0: has " + std::to_string(size - 4) + " of " + std::to_string(size) +
-                               " bytes: it is cut off, or another file; take another checkpoint");
+                               " bytes: it is truncated, or another file; take another checkpoint");
   write(host);
   const auto manifest = folder_ / "checkpoint.json";
   auto text = content(manifest);
@@ -205,7 +205,7 @@ TEST_F(Checkpoints, RefuseInOneLineWhatIsDamaged) {
   std::ofstream(manifest) << text;
   EXPECT_EQ(refusal(host), "checkpoint.json: is not what was written: take another checkpoint");
   fs::resize_file(manifest, text.size() / 2);
-  EXPECT_EQ(refusal(host), "checkpoint.json: is cut off, or no checkpoint: take another one");
+  EXPECT_EQ(refusal(host), "checkpoint.json: is truncated, or not a checkpoint: take another one");
 }
 
 TEST_F(Checkpoints, RefuseFilesOfTwoThatAreMixed) {

@@ -81,8 +81,8 @@ TEST(StepCheck, NamesTheFirstStepAndOnlyTheRankWhoseGradientIsNotFinite) {
   }
   for (auto& rank : records) rank[4].local.non_finite = 1;  // by then all ranks have it
   EXPECT_EQ(complaint(records, 2),
-            "step 4: loss nan, 12 values of its gradient are not finite; expected finite numbers (no rank updates from "
-            "them)");
+            "step 4: loss nan, 12 values of its gradient are not finite; expected finite numbers (no rank updates its "
+            "parameters)");
   for (const int rank : {0, 1, 3}) EXPECT_EQ(complaint(records, rank), "") << rank;
 }
 
@@ -119,7 +119,7 @@ TEST(StepCheck, LetsRanksThatComputeAModelTogetherVoteOnWhatTheyHaveInCommonAlon
   records[3][2].updated.checksum = 5;
   records[2][3].shared.checksum = 1;
   for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(complaint(records, rank, together).find("step 4: checksum of what its model has in common") == 0,
+    EXPECT_EQ(complaint(records, rank, together).find("step 4: checksum of the parameters common to its group") == 0,
               rank >= 2)
         << rank;
   }
@@ -161,7 +161,7 @@ TEST(StepCheck, HoldsWhatRanksFetchOfGradientsAgainstWhatTheOthersHadThere) {
   records[1][2].fetched.checksum += 4;
   records[1][2].reduced.non_finite = 1;  // whatever it makes of the sum
   EXPECT_EQ(complaint(records, 1, sharing),
-            "step 3: checksum of what it fetched of the gradients of others is 2c, expected 28 as they had it (silent "
+            "step 3: gradients that it fetched from other ranks have checksum 2c, expected 28 as at their source (silent "
             "data corruption)");
   for (const int rank : {0, 2}) EXPECT_EQ(complaint(records, rank, sharing), "") << rank;
   sharing.same_tokens = false;
@@ -169,7 +169,7 @@ TEST(StepCheck, HoldsWhatRanksFetchOfGradientsAgainstWhatTheOthersHadThere) {
   records[1][0].fetched.checksum += 5;
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(complaint(records, rank, sharing),
-              "step 3: checksum of what ranks fetched of the gradients of others is 7c, expected 78 as they had it "
+              "step 3: gradients that ranks fetched from other ranks have checksum 7c, expected 78 as at their source "
               "(silent data corruption)")
         << rank;
   }
@@ -191,7 +191,7 @@ TEST(StepCheck, SeesASumThatIsNotThatOfAllRanksThoughTheyAgree) {
   for (auto& records : not_made) records[2].reduced.projection = 0.5;
   EXPECT_EQ(
       complaint(not_made, 1),
-      "step 3: the summed gradient is not the sum of those of all ranks: 0.5 as a projection on signs, expected 2 "
+      "step 3: the reduced gradient is not the sum over all ranks: its random-sign projection is 0.5, expected 2 "
       "within 1.6e-05");
 
   auto other_tokens = good(4);
@@ -263,9 +263,9 @@ TEST(CoverOfTokens, FindsWhatTwoRanksHaveWhatNobodyHasAndWhatIsNotOfTheSet) {
             "rank 1 has sequences from 0 on, expected 4: two ranks have the same ones");
   EXPECT_EQ(*check_cover({{0, 4, 10}, {6, 2, 20}}, 8, 30),
             "rank 1 has sequences from 6 on, expected 4: no rank has those between");
-  EXPECT_EQ(*check_cover({{0, 4, 10}, {4, 2, 20}}, 8, 30), "ranks have 6 sequences together, the set has 8");
+  EXPECT_EQ(*check_cover({{0, 4, 10}, {4, 2, 20}}, 8, 30), "all ranks have 6 sequences together, the data set has 8");
   EXPECT_EQ(*check_cover({{0, 4, 10}, {4, 4, 21}}, 8, 30),
-            "the tokens of all ranks have the checksum 1f, those of the set 1e");
+            "the tokens of all ranks have the checksum 1f, those of the data set 1e");
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST_P(TrainStep, KnowsAChangedBitOfAGradientThatRanksFetch) {
                                           .falling = false,
                                           .fetched = true});
           const bool says = damages > 0 && (rank == 1 || !same_tokens);
-          EXPECT_EQ(check.first.find(" fetched of the gradients of others is ") != std::string::npos, says)
+          EXPECT_EQ(check.first.find(" fetched from other ranks have checksum ") != std::string::npos, says)
               << name(shard) << " rank " << rank << ": " << check.first;
           EXPECT_EQ(check.passed(), !says) << check.first;
         }
@@ -236,7 +236,7 @@ TEST(TrainStepShard, RefusesInOneLineWhatRanksCannotShare) {
   EXPECT_EQ(refusal({.model = "tiny", .shard = Shard::optimizer}),
             "shard:optimizer needs at least two ranks: start more, or leave it out");
   EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 900, .shard = Shard::weights}),
-            "shard:weights leaves the last of 900 ranks no parameter of this model: start fewer");
+            "shard:weights leaves the last of 900 ranks without parameters of this model: start fewer");
   EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 4, .shard = Shard::weights}), "nothing");
   EXPECT_THROW(step_shape(LoraStepSpec{.model = "tiny", .ranks = 2, .shard = Shard::optimizer}), std::invalid_argument);
 }

@@ -1,4 +1,4 @@
-// The generator says what its description says.
+// Tests that the generator follows its description.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -52,7 +52,8 @@ std::map<std::pair<std::string, int>, Row> rows_of(const std::vector<Results>& a
   return rows;
 }
 
-/// The keys whose rows take longer at `rank` with the faults than without: the operation, or its own part of a step.
+/// Returns the keys of rows that take longer at `rank` with the faults than without: the operation, or its own part of
+/// a step.
 std::set<std::string> slower_at(int rank, const Order& with) {
   Order without = with;
   without.faults.clear();
@@ -79,13 +80,13 @@ Fault parse_at(const std::string& text, int host, int local) {
   return fault;
 }
 
-/// The ratio of a rank's value with the fault to the one without.
+/// Returns the ratio of a rank's value with the fault to the one without.
 double change(const Fault& fault, const std::string& key, const std::string& metric, std::size_t rank) {
   const auto value = [&](const Order& of) { return *Fleet(of).measure(key, 0).by_rank.at(metric)[rank]; };
   return value(order(1, {fault})) / value(order(1));
 }
 
-/// The value of one rank in one row of a run with these faults.
+/// Returns the value of one rank in one row of a run with these faults.
 double value(const std::vector<Fault>& faults, const std::string& key, const std::string& metric, std::size_t rank) {
   return *Fleet(order(1, faults)).measure(key, 0).by_rank.at(metric)[rank];
 }

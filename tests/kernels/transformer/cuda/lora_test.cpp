@@ -341,7 +341,7 @@ TEST_F(CudaLora, ANumberThatIsNoneLeavesTheParametersAlone) {
 TEST_F(CudaLora, RefusesWhatItsKernelsDoNotHold) {
   auto shape = tiny_shape();
   shape.model.vocab = 61;
-  EXPECT_TRUE(contains(message_of([&] { CudaOps(*gpu_, nullptr, shape); }), "a vocabulary that divides by 8, not 61"));
+  EXPECT_TRUE(contains(message_of([&] { CudaOps(*gpu_, nullptr, shape); }), "a vocabulary divisible by 8, not 61"));
 }
 
 // Like cuDNN before 9.18.1 on Blackwell.
