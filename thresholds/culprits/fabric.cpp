@@ -76,7 +76,7 @@ class FabricJudge {
     return hosts;
   }
 
-  // Returns the slow ones without a suspect that explains them.
+  // Returns the places that no suspect explains.
   std::vector<Place> open_of(std::vector<Place> places) const {
     std::erase_if(places, [&](const Place& place) { return !open(place); });
     return places;
