@@ -5,7 +5,11 @@
 
 namespace shakedown {
 
-enum class Backend { host, cuda };
-constexpr auto words(Backend) { return names("host", "cuda"); }
+/// virtual_gpu: computed times of a GPU that is not there (kernels/virtual).
+enum class Backend { host, cuda, virtual_gpu };
+constexpr auto words(Backend) { return names("host", "cuda", "virtual"); }
+
+/// True if GPUs are measured, or if their times are computed.
+constexpr bool is_of_gpus(Backend backend) { return backend != Backend::host; }
 
 }  // namespace shakedown

@@ -74,7 +74,7 @@ void register_on_hosts(Session& session) {
 }  // namespace
 
 void register_allreduce(Session& session) {
-  session.backend() == Backend::cuda ? register_on_gpus(session) : register_on_hosts(session);
+  session.has_gpus() ? register_on_gpus(session) : register_on_hosts(session);
 }
 
 }  // namespace shakedown

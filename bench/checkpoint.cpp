@@ -39,7 +39,7 @@ void add(Session& session, TrainStepSpec step) {
   step.rank = session.rank();
   for (const auto op : {CheckpointOp::write, CheckpointOp::read}) {
     // Plain loops on a CPU are slow, and tests have verified those of the host with ten steps.
-    const int steps = session.backend() == Backend::host ? 2 : 10;
+    const int steps = !session.has_gpus() ? 2 : 10;
     const CheckpointSpec spec{op, step, steps, session.options().checkpoint_folder(),
                               !session.options().checkpoint_dir.empty()};
     if (const auto why = input_error_of([&] { static_cast<void>(footprint(spec)); }); !why.empty()) {
@@ -58,7 +58,7 @@ void add(Session& session, TrainStepSpec step) {
 
 void register_checkpoint(Session& session) {
   using training::Shard;
-  const bool host = session.backend() == Backend::host;
+  const bool host = !session.has_gpus();
   const auto step = host ? TrainStepSpec{.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f32}
                          : TrainStepSpec{.model = "gpt2_124m", .batch = 1, .seq = 1024};
   if (!host && !session.full()) {

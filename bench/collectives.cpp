@@ -15,7 +15,7 @@ constexpr CollectiveOp operations[] = {CollectiveOp::all_gather, CollectiveOp::r
 
 std::set<std::size_t> sizes_for(const Session& session) {
   constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
-  if (session.backend() == Backend::host) return {8, 64 * kib, 4 * mib};
+  if (!session.has_gpus()) return {8, 64 * kib, 4 * mib};
   std::set<std::size_t> sizes{mib, 128 * mib, gib};
   if (!session.full()) return sizes;  // small AllReduces already measure the start-up latency of NCCL
   sizes.insert({16 * mib, 4 * gib});

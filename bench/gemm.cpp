@@ -3,8 +3,8 @@
 //
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=load:sustained
-#include "fixtures/plan/session.hpp"
 #include "kernels/ops/gemm.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 
@@ -98,7 +98,7 @@ class Plan {
 
 void register_gemm(Session& session) {
   Plan plan(session);
-  if (session.backend() == Backend::host) {
+  if (!session.has_gpus()) {
     plan.host();
   } else if (session.options().tier == "full") {
     plan.full();

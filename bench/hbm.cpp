@@ -60,7 +60,7 @@ void add_sweep(Session& session, HbmOp op, Engine engine) {
 }  // namespace
 
 void register_hbm(Session& session) {
-  if (session.backend() == Backend::cuda) {
+  if (session.has_gpus()) {
     for (const auto op : {HbmOp::copy, HbmOp::read, HbmOp::write, HbmOp::scale, HbmOp::add, HbmOp::triad}) {
       add_sweep(session, op, Engine::sm);
     }

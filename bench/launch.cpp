@@ -2,8 +2,8 @@
 // that is slow, far from its GPU or disturbed shows here; in training it shows as an idle GPU.
 //
 //   mpirun -np 4 build/bench/bench_launch
-#include "bench/retest.hpp"
 #include "kernels/ops/launch.hpp"
+#include "bench/retest.hpp"
 
 namespace shakedown {
 
@@ -18,7 +18,7 @@ Metrics figures(const Cost&, double seconds, int) { return {{"launch_us", second
 void register_launch(Session& session) {
   std::vector<LaunchSpec> specs{{.op = LaunchOp::kernel}};
   // The host backend has no kernels and reports that in one row.
-  if (session.backend() != Backend::host) specs.push_back({.op = LaunchOp::graph, .kernels = 20});
+  if (session.has_gpus()) specs.push_back({.op = LaunchOp::graph, .kernels = 20});
   add_with_second_turn(session, specs, figures, OneByOne{calls});
 }
 

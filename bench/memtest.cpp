@@ -22,13 +22,13 @@ Metrics loaded_figures(const Cost& traffic, double seconds, int) {
 
 void register_memtest(Session& session) {
   std::optional<std::size_t> bytes;  // nullopt: all free memory
-  if (session.backend() == Backend::host) bytes = std::size_t{64} << 20;
+  if (!session.has_gpus()) bytes = std::size_t{64} << 20;
   session.add(MemoryTestSpec{TestPattern::random, bytes}, figures);
   if (session.options().tier != "full") return;
   for (const auto pattern : {TestPattern::address, TestPattern::complement, TestPattern::alternating}) {
     session.add(MemoryTestSpec{pattern, bytes}, figures);
   }
-  if (session.backend() == Backend::cuda) {
+  if (session.has_gpus()) {
     session.add(MemoryTestSpec{TestPattern::moving, bytes, true}, loaded_figures);
   } else {
     session.add(MemoryTestSpec{TestPattern::moving, bytes}, figures);

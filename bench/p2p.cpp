@@ -79,7 +79,7 @@ using Measured = std::map<std::string, std::vector<RankData>>;
 
 /// Returns the fraction of the upper quartile below which a copy is low. Copies with equal load differ by 0.1 % between
 /// GPUs. Ranks on CPUs share cores.
-double low_part(Backend backend) { return backend == Backend::cuda ? 0.97 : 0.25; }
+double low_part(bool gpus) { return gpus ? 0.97 : 0.25; }
 
 /// Adds the pairs whose copies are low in the shifts of one operation. The shift shows a low value; the pair alone
 /// shows whether the link is slow, or other traffic over the two ports.
@@ -102,7 +102,7 @@ void add_low_pairs(Session& session, const Measured& measured, Engine engine, st
       }
     });
     if (all.empty()) continue;
-    const double low = low_part(session.backend()) * quantile(all, 0.75);
+    const double low = low_part(session.has_gpus()) * quantile(all, 0.75);
     for (const auto& [pair, value] : copies) {
       if (value < low) add_pair(session, PeerCopySpec{op, engine, pair.first, pair.second, bytes}, bandwidth);
     }
@@ -112,7 +112,7 @@ void add_low_pairs(Session& session, const Measured& measured, Engine engine, st
 }  // namespace
 
 void register_p2p(Session& session) {
-  const bool cuda = session.backend() == Backend::cuda, full = session.full();
+  const bool cuda = session.has_gpus(), full = session.full();
   const auto engine = cuda ? Engine::ce : Engine::cpu, loads = cuda ? Engine::sm : Engine::cpu;
   const std::size_t bytes = std::size_t{1} << (cuda ? 30 : 26);
   const bool named = session.options().filter.find("src:") != std::string::npos;

@@ -11,7 +11,7 @@
 namespace shakedown {
 
 void register_pairs(Session& session) {
-  const bool cuda = session.backend() == Backend::cuda;
+  const bool cuda = session.has_gpus();
   const std::size_t bytes = std::size_t{1} << (cuda ? 28 : 23);
   // A size that AllReduce also measures, so that the rate of a single host is known.
   const std::size_t sum_bytes = std::size_t{1} << (cuda ? 30 : 23);

@@ -18,7 +18,7 @@ void register_pcie(Session& session) {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const bool full = session.options().tier == "full";
   // The host backend has no GPU to copy to and reports that in one row.
-  if (session.backend() == Backend::host) return session.add(PcieSpec{PcieOp::h2d, bytes}, figures);
+  if (!session.has_gpus()) return session.add(PcieSpec{PcieOp::h2d, bytes}, figures);
   for (const auto op : {PcieOp::h2d, PcieOp::d2h, PcieOp::both}) {
     session.add(PcieSpec{op, bytes}, figures);
     if (full) session.add(PcieSpec{op, bytes, std::nullopt, true}, figures);

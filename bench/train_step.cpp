@@ -13,7 +13,7 @@ namespace shakedown {
 
 void register_train_step(Session& session) {
   const auto add = [&](const TrainStepSpec& spec) { add_step(session, spec); };
-  if (session.backend() == Backend::host) {
+  if (!session.has_gpus()) {
     add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
     add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});

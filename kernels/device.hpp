@@ -1,8 +1,9 @@
 // The interface between benchmarks and backends: the operation to measure (Work) and where it runs (Device). Streams,
-// events, buffers and libraries are private to a backend; the fixtures see only this file. Backends are folders: host/
-// and cuda/.
+// events, buffers and libraries are private to a backend; the fixtures see only this file. Backends are folders: host/,
+// cuda/ and virtual/.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -102,6 +104,9 @@ class Work {
   /// on every rank.
   virtual std::optional<Bursts> bursts() const { return std::nullopt; }
 
+  /// Returns the seconds of one operation that connect has measured; 0 if it has not. The same on every rank.
+  virtual double expected_seconds() const { return 0; }
+
   /// Returns the world rank that the time measured on this rank is reported for: by default this rank, the destination
   /// for a peer copy, nullopt for an idle rank. Valid after connect.
   virtual std::optional<int> credited_rank(int own_rank) const { return own_rank; }
@@ -174,11 +179,15 @@ struct Spec {
   Spec(const S& spec)
       : description(S::description),
         bytes([spec] { return footprint(spec); }),
+        key_text([spec] { return key(spec); }),
+        model_cost([spec] { return cost(spec); }),
         host_maker(host::maker(spec)),
         cuda_maker(cuda::maker(spec)) {}
 
   std::string_view description;
   std::function<std::size_t()> bytes;  // memory footprint
+  std::function<std::string()> key_text;
+  std::function<Cost()> model_cost;
   Maker<host::HostDevice> host_maker;
   Maker<cuda::CudaDevice> cuda_maker;
 };
@@ -239,6 +248,16 @@ class Device {
   /// Sets a function to call regularly while this rank waits for others inside an operation and its device responds.
   /// The calls show that the rank is healthy. A device that cannot check while it waits never calls it.
   virtual void while_waiting(std::function<void()>) {}
+
+  /// Sets a function to call after each part of long work outside of `seconds`, such as a candidate of a tuner. The
+  /// calls renew the deadline of this rank.
+  virtual void while_working(std::function<void()>) {}
+
+  /// Leaves the device without work for this time.
+  virtual void rest(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+  /// Returns the times of a device that has a clock of its own, for the row; none for real devices.
+  virtual Metrics own_clock() { return {}; }
 
   /// Releases resources of a group. Collective over the group and subject to its patience.
   virtual void leave(Group&) {}

@@ -53,6 +53,8 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   const auto results = options.results ? *options.results : usual_results();
   const auto plan = [&](const std::string& program, std::vector<std::string> flags) {
     flags.insert(flags.begin(), {programs.of(program), "--plan", "--tier=" + options.tier});
+    const auto backend = backend_flags(options);
+    flags.insert(flags.end(), backend.begin(), backend.end());
     auto job =
         job_of_ranks(options, start, flags,
                      {{"SHAKEDOWN_CHOICES", choices_beside(options.folder ? *options.folder : results / "run")}});

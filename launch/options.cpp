@@ -63,6 +63,12 @@ void check_contradictions(const AcceptOptions& options) {
   if (options.scaling && (options.soak_s || options.resume)) {
     throw InputError("--scaling cannot be combined with --for or --resume");
   }
+  if ((options.backend == "virtual") != !options.chip.empty()) {
+    throw InputError("--backend=virtual and --chip=NAME: give both, such as --chip=b300, or neither");
+  }
+  if (!options.chip.empty() && (options.soak_s || options.resume || options.scaling || options.again)) {
+    throw InputError("--backend=virtual measures nothing: leave --for, --resume, --scaling and --again out");
+  }
   if (options.again && (options.soak_s || options.resume || options.scaling || !options.families.empty())) {
     throw InputError("--again cannot be combined with --families, --for, --resume or --scaling");
   }
@@ -90,6 +96,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   options.despite_preflight = given.has("--despite-preflight") || environment("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
   options.run_id = environment("SHAKEDOWN_RUN_ID").value_or("");
   if (const auto nccl = environment("SHAKEDOWN_NCCL").value_or(""); !nccl.empty()) options.nccl = nccl_library(nccl);
+  given("--backend", options.backend)("--chip", options.chip);
   given("--tier", options.tier)("--families", options.families)("--plan", options.plan)("--retune", options.retune);
   given("--results", options.results)("--folder", options.folder)("--keep", options.keep)("--resume", options.resume);
   given("--timeout", options.timeout)("--startup-timeout", options.startup_timeout)("--dcgm", options.dcgm);

@@ -14,6 +14,7 @@ namespace shakedown {
 
 struct AcceptOptions {
   std::string tier = "quick";
+  std::string backend = "auto", chip;  // of the programs; chip: of the virtual backend
   bool is_tier_given = false;
   std::optional<std::string> again;   // --again: the run whose failures are repeated; empty: the last one
   std::vector<std::string> families;  // empty: all

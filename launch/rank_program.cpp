@@ -106,6 +106,13 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
   return job;
 }
 
+Words backend_flags(const AcceptOptions& options) {
+  Words flags;
+  if (options.backend != "auto") flags.push_back("--backend=" + options.backend);
+  if (!options.chip.empty()) flags.push_back("--chip=" + options.chip);
+  return flags;
+}
+
 std::string all_expected(const AcceptOptions& options, const Launch& launch) {
   Words expected{launch.expected(), options.expected};
   std::erase(expected, "");
@@ -117,6 +124,8 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
   Words command{programs.of(name), "--tier=" + options.tier, "--timeout=" + number_text(options.timeout),
                 "--startup-timeout=" + number_text(options.startup_timeout)};
   command.insert(command.end(), flags.begin(), flags.end());
+  const auto backend = backend_flags(options);
+  command.insert(command.end(), backend.begin(), backend.end());
   if (!options.shared_folder.empty() && (name == "preflight" || name == resident)) {
     command.push_back("--shared-folder=" + options.shared_folder);
   }

@@ -38,6 +38,9 @@ std::string choices_beside(const std::filesystem::path& folder);
 /// prevails.
 std::string all_expected(const AcceptOptions&, const Launch&);
 
+/// Returns the flags that say which backend the programs use, if the user names one.
+std::vector<std::string> backend_flags(const AcceptOptions&);
+
 /// The program that measures all families in one process per rank.
 inline const std::string resident = "all";
 

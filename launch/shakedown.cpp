@@ -102,6 +102,9 @@ int nodes(const Arguments& arguments) {
   if (arguments.scontrol && arguments.kubectl)
     throw InputError("--scontrol and --kubectl: give one of them; see --help");
   const Judged all = judged(arguments);
+  if (all.verdict.backend == Backend::virtual_gpu) {
+    throw InputError("nodes: the run is of --backend=virtual, and no node was measured; measure with --backend=cuda");
+  }
   write_outputs(outputs_of(arguments), all);
   const NodeList list = decide_nodes(all.verdict);
   if (arguments.nodes) write_nodes(*arguments.nodes, list);
@@ -130,6 +133,8 @@ int archive(const Arguments& arguments) {
   if (arguments.results.size() != 1) throw InputError("archive needs --results=DIR, the folder of one run; see --help");
   const TimedCall call("stat", arguments.results.front());
   const auto folder = std::filesystem::weakly_canonical(arguments.results.front());
+  const auto files = result_files(folder);
+  if (!files.empty()) refuse_virtual({read_results(files.front())}, "archive");
   const auto out = arguments.out.value_or("shakedown-" + folder.filename().string() + ".tar");
   write_tarball(folder, out);
   std::puts(out.c_str());

@@ -61,6 +61,7 @@ int compare(const Arguments& arguments) {
   const TemporaryFolder folder_of_a, folder_of_b;
   const Measured now(read_results(std::vector{results_of(b, folder_of_b.path)}));
   refuse_faults(now.files, arguments.judge.allow_faults);
+  refuse_virtual(now.files, "compare");
   const Baseline before = read_baseline({results_of(a, folder_of_a.path)}, arguments.judge.allow_faults);
   auto options = arguments.regression;
   options.allow_different = true;

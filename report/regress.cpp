@@ -79,6 +79,7 @@ int regress(const Arguments& arguments) {
   if (arguments.store) return compare_with_store(arguments);
   const Measured results(read_results(arguments.results));
   refuse_faults(results.files, arguments.judge.allow_faults);
+  refuse_virtual(results.files, "regress");
   const Baseline before = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   return show(judge_regression(results, before, arguments.regression), arguments);
 }

@@ -219,6 +219,11 @@ void add_dcgm(Session& session, int level) {
 }  // namespace
 
 void register_preflight(Session& session) {
+  if (session.backend() == Backend::virtual_gpu) {
+    return session.add("preflight/of:gpu", [](World&, const InspectionContext&) -> Facts {
+      throw Unsupported("a virtual GPU has no facts, and its host is another one (--backend=virtual)");
+    });
+  }
   session.add("preflight/of:host", host_facts);
   if (session.backend() == Backend::cuda) {
     session.add("preflight/of:gpu", gpu_state);

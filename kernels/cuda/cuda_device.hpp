@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicators_.while_waiting(std::move(sign)); }
+  void while_working(std::function<void()> sign) override { gpu_.while_working(std::move(sign)); }
   /// Covers the timed operations; for collectives, only samples of at least half a millisecond.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 

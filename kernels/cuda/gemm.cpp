@@ -18,22 +18,12 @@
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/tuner.hpp"
+#include "kernels/gemm_tuning.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
 
-constexpr double tuning_seconds = 0.15;
-/// For f64 the heuristic's order is unreliable: the choice among the first four changed from launch to launch.
-constexpr std::size_t f64_candidates = 12;
-constexpr int f64_turns = 3;
-constexpr double sustained_tuning_seconds = 0.1;  // per close candidate, if the GEMM will run at the power limit
-/// Timing alternates between bursts of load and rests. The driver checks the power every few tens of milliseconds and
-/// then lowers the clock in steps. A rested H200 multiplies bf16 8192 at 790 to 804 TFLOPS and 1,615 to 1,640 MHz for
-/// 25 to 60 ms, then at 765 to 700, and finally at 665 to 700 and 1,345 to 1,405 MHz (2 GPUs, 40 series). Samples of
-/// the first phase repeat within 1 %; a mixture does not. A sustained load measures the last phase. With rests half as
-/// long, some samples already show the next step.
-constexpr Bursts bursts_of_load{0.02, 0.06};
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
 
 std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
@@ -127,7 +117,7 @@ class Gemm final : public Work {
   std::size_t bytes() const override { return bytes_for(spec_, type_); }
   bool collective() const override { return false; }
   std::optional<Bursts> bursts() const override {
-    return spec_.load == Load::burst ? std::optional(bursts_of_load) : std::nullopt;
+    return spec_.load == Load::burst ? std::optional(gemm_bursts) : std::nullopt;
   }
   std::optional<int> credited_rank(int own_rank) const override {
     return stands_by() ? std::nullopt : std::optional(own_rank);
@@ -192,13 +182,7 @@ class Gemm final : public Work {
     const auto try_candidate = [&](std::size_t i) {
       return plan_.enqueue(candidates[i], operands(), gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
     };
-    const auto index =
-        pick_fastest(gpu_, candidates.size(), try_candidate,
-                     {.seconds = tuning_seconds,
-                      .sustained = spec_.load == Load::sustained ? sustained_tuning_seconds : 0,
-                      .bursts = bursts(),
-                      .least_candidates = spec_.dtype == DType::f64 ? f64_candidates : Tuning{}.least_candidates,
-                      .slow_turns = spec_.dtype == DType::f64 ? f64_turns : Tuning{}.slow_turns});
+    const auto index = pick_fastest(gpu_, candidates.size(), try_candidate, gemm_tuning(spec_.dtype, spec_.load));
     return index ? Choice{1, candidates[*index]} : Choice{};
   }
 

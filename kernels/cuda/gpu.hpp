@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -82,6 +83,12 @@ class Gpu {
 
   void synchronize() const;
 
+  /// Sets a function that long work calls after each part that is done (Device::while_working).
+  void while_working(std::function<void()> sign) { sign_ = std::move(sign); }
+  void made_progress() const {
+    if (sign_) sign_();
+  }
+
   /// Copy to and from device memory after all queued work on the stream; return when the copy is done.
   void read(void* to, const void* device, std::size_t bytes) const;
   void write(void* device, const void* from, std::size_t bytes) const;
@@ -117,6 +124,7 @@ class Gpu {
   Stream stream_;
   Buffer tally_, sum_;
   std::vector<Buffer> retired_;
+  std::function<void()> sign_;
 };
 
 /// Returns the number of local operations that run untimed before `repeats` timed ones; see CudaDevice::seconds.

@@ -1,177 +1,59 @@
-// Times candidates round-robin: each turn runs all of them once.
+// Times candidates with events on the stream of a GPU.
 #include "kernels/cuda/tuner.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 #include <thread>
-
-#include "base/statistics.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
 
-constexpr int most_turns = 7;
-constexpr double clearly_faster = 0.997;  // as a fraction of the earlier candidate's time
-constexpr double hopeless = 1.10;         // as a multiple of the best time so far; slower candidates are dropped
-constexpr double turn_seconds = 1e-3;     // long enough that the launch is negligible
-
-// For turns in bursts.
-constexpr int burst_turns = 2;
-constexpr double slow = 5e-3;  // seconds; a single operation of this length is a load, so a turn without rests would
-                               // not be representative
-
-// For the sustained race: its candidates, and how often each runs.
-constexpr std::size_t most_finalists = 4;
-constexpr double finalist = 1.05;     // as a multiple of the best time in turns
-constexpr double short_lived = 2e-4;  // seconds
-constexpr int heats = 2;
-
-struct Candidate {
-  std::size_t index;
-  std::vector<double> seconds;
-
-  double median() const { return shakedown::median(seconds); }
-};
-
-class Turns {
+class GpuTrials final : public Trials {
  public:
-  Turns(const Gpu& gpu, const std::function<bool(std::size_t)>& enqueue, double budget_seconds)
-      : gpu_(gpu), enqueue_(enqueue), end_(Clock::now() + to_duration(budget_seconds)), budget_(budget_seconds) {}
+  GpuTrials(const Gpu& gpu, const std::function<bool(std::size_t)>& enqueue) : gpu_(gpu), enqueue_(enqueue) {}
 
-  /// Runs each candidate once, which loads its code, and returns those that run. Stops when half of the budget is spent
-  /// and enough candidates run; the caller therefore lists the most likely ones first.
-  std::vector<Candidate> warm_up(std::size_t count, std::size_t least_candidates) {
-    std::vector<Candidate> running;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (enqueue_(i)) running.push_back({i, {}});
-      gpu_.synchronize();
-      if (running.size() >= least_candidates && Clock::now() > end_ - to_duration(budget_ / 2)) break;
-    }
-    return running;
+  bool runs(std::size_t candidate) override {
+    const bool queued = enqueue_(candidate);
+    gpu_.synchronize();
+    gpu_.made_progress();
+    return queued;
   }
 
-  bool time_left() const { return Clock::now() < end_; }
-
-  double time(std::size_t index, int repeats) {
+  double seconds(std::size_t candidate, int repeats) override {
     check(cudaEventRecord(begin_.get(), gpu_.stream()));
-    for (int i = 0; i < repeats; ++i) enqueue_(index);
+    for (int i = 0; i < repeats; ++i) enqueue_(candidate);
     check(cudaEventRecord(done_.get(), gpu_.stream()));
     check(cudaEventSynchronize(done_.get()));
+    gpu_.made_progress();
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_.get(), done_.get()));
     return static_cast<double>(milliseconds) * 1e-3 / repeats;
   }
 
-  /// Times a candidate in bursts. The first operation of a burst is not timed, because the clock has not settled yet.
-  double time_in(const Bursts& bursts, std::size_t index, int repeats, double once) {
-    const double expected = repeats * once;
-    if (load_ + expected > bursts.load) {
-      std::this_thread::sleep_for(to_duration(bursts.rest_after(load_)));
-      load_ = 0;
-      if (expected < slow) load_ += time(index, repeats) * repeats;
-    }
-    const double seconds = time(index, repeats);
-    load_ += seconds * repeats;
-    return seconds;
+  void rest(double seconds) override { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+  double now() const override {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static Clock::duration to_duration(double seconds) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  }
-
   const Gpu& gpu_;
   const std::function<bool(std::size_t)>& enqueue_;
-  Clock::time_point end_;
-  double budget_;
-  double load_ = std::numeric_limits<double>::max();  // seconds since the last rest
   Event begin_ = make_event(), done_ = make_event();
 };
 
-/// Runs the finalists in turns, but long ones. The first part of each turn still runs at the previous candidate's clock
-/// and is not timed.
-void race(Turns& turns, std::vector<Candidate>& candidates, double seconds) {
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); });
-  const double best = candidates.front().median();
-  const auto slower = std::find_if(candidates.begin(), candidates.end(),
-                                   [best](const Candidate& c) { return c.median() > finalist * best; });
-  candidates.erase(slower, candidates.end());
-  candidates.resize(std::min(candidates.size(), most_finalists));
-  for (auto& candidate : candidates) candidate.seconds.clear();
-  const int repeats = std::max(1, static_cast<int>(seconds / 2 / heats / best));
-  for (int heat = 0; heat < heats && candidates.size() > 1; ++heat) {
-    for (auto& candidate : candidates) {
-      turns.time(candidate.index, repeats);
-      candidate.seconds.push_back(turns.time(candidate.index, repeats));
-    }
-  }
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.index < b.index; });
-}
-
-double best_of(const std::vector<Candidate>& candidates) {
-  double best = std::numeric_limits<double>::max();
-  for (const auto& candidate : candidates) best = std::min(best, candidate.median());
-  return best;
-}
-
 }  // namespace
-
-std::vector<double> one_turn(const Gpu& gpu, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
-                             const std::optional<Bursts>& bursts) {
-  Turns turns(gpu, enqueue, 0);
-  std::vector<double> seconds(count, HUGE_VAL), once(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!enqueue(i)) continue;
-    gpu.synchronize();
-    once[i] = std::max(turns.time(i, 1), 1e-7);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (once[i] == 0) continue;
-    const int repeats = static_cast<int>(std::clamp(turn_seconds / once[i], 1.0, 100.0));
-    seconds[i] = bursts ? turns.time_in(*bursts, i, repeats, once[i]) : turns.time(i, repeats);
-  }
-  return seconds;
-}
 
 std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
                                         const std::function<bool(std::size_t)>& enqueue, const Tuning& tuning) {
-  Turns turns(gpu, enqueue, tuning.seconds);
-  auto candidates = turns.warm_up(count, tuning.least_candidates);
-  if (candidates.empty()) return std::nullopt;
+  GpuTrials trials(gpu, enqueue);
+  return shakedown::pick_fastest(trials, count, tuning);
+}
 
-  const double once = std::max(turns.time(candidates.front().index, 1), 1e-7);
-  const int repeats = static_cast<int>(std::clamp(turn_seconds / once, 1.0, 100.0));
-  // Only complete turns are used; otherwise the candidates would not have run under the same conditions.
-  const auto take_turn = [&](const auto& seconds_of) {
-    if (candidates.size() == 1) return;
-    for (auto& candidate : candidates) candidate.seconds.push_back(seconds_of(candidate.index));
-    const double limit = best_of(candidates) * hopeless;
-    std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
-  };
-  const auto plainly = [&](std::size_t index) { return turns.time(index, repeats); };
-  const auto in_bursts = [&](std::size_t index) { return turns.time_in(*tuning.bursts, index, repeats, once); };
-  if (!tuning.bursts) {
-    for (int turn = 0; turn < most_turns && (turn == 0 || turns.time_left()); ++turn) take_turn(plainly);
-  } else {
-    if (once < slow) take_turn(plainly);  // drops slow candidates first
-    for (auto& candidate : candidates) candidate.seconds.clear();
-    for (int turn = 0; turn < (once < slow ? burst_turns : tuning.slow_turns); ++turn) take_turn(in_bursts);
-  }
-  if (tuning.sustained > 0 && candidates.size() > 1 && best_of(candidates) > short_lived) {
-    race(turns, candidates, tuning.sustained);
-  }
-
-  const auto* chosen = &candidates.front();
-  for (const auto& candidate : candidates) {
-    if (candidates.size() > 1 && candidate.median() < clearly_faster * chosen->median()) chosen = &candidate;
-  }
-  return chosen->index;
+std::vector<double> one_turn(const Gpu& gpu, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
+                             const std::optional<Bursts>& bursts) {
+  GpuTrials trials(gpu, enqueue);
+  return shakedown::one_turn(trials, count, bursts);
 }
 
 }  // namespace shakedown::cuda

@@ -1,4 +1,4 @@
-// Selects the fastest of several ways to do the same thing on this GPU, within a time budget.
+// The search of kernels/tuner.hpp on a GPU.
 #pragma once
 
 #include <functional>
@@ -6,27 +6,12 @@
 #include <vector>
 
 #include "kernels/cuda/gpu.hpp"
-#include "kernels/device.hpp"
+#include "kernels/tuner.hpp"
 
 namespace shakedown::cuda {
 
-/// How candidates are timed. A GPU at its power limit lowers its clock for an operation that draws more power, but only
-/// over tens of milliseconds. In short turns all candidates therefore run at the clock of their mixture. The fastest
-/// one depends on the clock, so candidates are timed in the way that the winner will run. With `sustained`, the closest
-/// candidates run again, each alone for this number of seconds, and these rates decide. Operations too short to be
-/// limited by power skip this. With `bursts`, the deciding turns run in bursts.
-struct Tuning {
-  double seconds;  // approximate duration of all turns
-  double sustained = 0;
-  std::optional<Bursts> bursts = std::nullopt;
-  std::size_t least_candidates = 4;  // minimum number to try, regardless of the time
-  int slow_turns = 1;                // number of turns in bursts for operations that take milliseconds
-};
-
 /// Returns the index of the fastest of `count` candidates; nullopt if none runs. enqueue(i) queues candidate i once and
-/// returns true if it runs at all. Candidates are measured round-robin, so that warming up or throttling affects all of
-/// them equally; the median of a candidate's turns is compared. An earlier candidate wins over a later one that is not
-/// clearly faster, so that the choice does not change from run to run.
+/// returns true if it runs at all.
 std::optional<std::size_t> pick_fastest(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
                                         const Tuning&);
 

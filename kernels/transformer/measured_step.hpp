@@ -9,6 +9,7 @@
 
 #include "base/archive.hpp"
 #include "base/statistics.hpp"
+#include "kernels/effort.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/transformer/step.hpp"
 #include "kernels/transformer/step_check.hpp"
@@ -86,8 +87,10 @@ class MeasuredStep final : public Work {
     begin();  // results during tuning are invalid
     step_.run(measured_update);
     ops_->synchronize();
+    step_seconds_ = slowest_seconds();
     step_.repeat();
-    if (spec_.bucket == 0 && step_.shape().ranks > 1 && spec_.shard != Shard::weights) choose_bucket();
+    const bool has_choice = spec_.bucket == 0 && step_.shape().ranks > 1 && spec_.shard != Shard::weights;
+    if (has_choice && bucket_trials(step_seconds_) > 0) choose_bucket();
   }
 
   void enqueue() override { step_.run(measured_update); }
@@ -97,11 +100,10 @@ class MeasuredStep final : public Work {
     staged_ += static_cast<std::size_t>(repeats);
   }
 
-  /// Restores the initial state while the GPU is under load. A GPU at its power limit is faster for some steps after
-  /// any pause, and slower for some after these.
+  /// Restores the initial state while the GPU is under load.
   void reset() override {
     spoiled_ ? begin() : step_.initialize_parameters();
-    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    for (int i = 0; i < warm_up_steps(step_seconds_); ++i) step_.run(measured_update);
     step_.initialize_parameters();
     staged_ = 0;
     phases_ = {};
@@ -137,10 +139,11 @@ class MeasuredStep final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return step_.bytes(); }
   bool collective() const override { return true; }
+  double expected_seconds() const override { return step_seconds_; }
   std::string chosen() const override { return deterministic_ ? "" : nondeterministic_attention; }
 
-  /// Returns the phases of the checked steps, and the time of two more steps without sums over ranks. One step before
-  /// these brings the GPU back to its power limit, since it is faster for a while after each pause. Collective over all
+  /// Returns the phases of the checked steps, and the time of more steps without sums over ranks. One step before these
+  /// brings the GPU back to its power limit, since it is faster for a while after each pause. Collective over all
   /// ranks.
   Metrics metrics() override {
     note_phases();
@@ -169,8 +172,8 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("backward_ms", median(phases_.backward));
     metrics.emplace_back("optimizer_ms", median(phases_.optimizer));
     std::vector<double> alone, cycles;
-    step_.run(measured_update);
-    for (int i = 0; i < steps_alone; ++i) {
+    for (int i = 0; i < lead_in_steps(step_seconds_); ++i) step_.run(measured_update);
+    for (int i = 0; i < steps_alone(step_seconds_); ++i) {
       const auto counted = ops_->cycles([this] { step_.run(measured_update, false); });
       alone.push_back(ops_->milliseconds(Mark::begin, Mark::end));
       if (counted) cycles.push_back(*counted);
@@ -204,8 +207,6 @@ class MeasuredStep final : public Work {
   }
 
  private:
-  static constexpr int warm_up_steps = 3, steps_alone = 2;
-
   /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are those of the last one.
   struct Phases {
     std::vector<double> forward, backward, optimizer, whole;
@@ -297,18 +298,23 @@ class MeasuredStep final : public Work {
       return;
     }
     std::array<double, 2> milliseconds = {};
-    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    for (int i = 0; i < warm_up_steps(step_seconds_); ++i) step_.run(measured_update);
     for (const std::size_t which : {0, 1, 1, 0}) {
       step_.set_bucket(buckets[which]);
       group_->barrier();
       step_.run(measured_update);
-      const auto all = gather(*group_, ops_->milliseconds(Mark::begin, Mark::end));
-      milliseconds[which] += *std::max_element(all.begin(), all.end());
+      milliseconds[which] += slowest_seconds() * 1e3;
     }
     constexpr double clearly_faster = 0.99;
     const std::size_t best = milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1;
     step_.set_bucket(buckets[best]);
     device_.choices()[choice] = names[best];
+  }
+
+  /// Returns the seconds of the last step on the slowest rank. Collective.
+  double slowest_seconds() {
+    const auto all = gather(*group_, ops_->milliseconds(Mark::begin, Mark::end));
+    return *std::max_element(all.begin(), all.end()) * 1e-3;
   }
 
   /// Records the phases of the step since the last call, if there was one: its marks are the most recent ones.
@@ -338,8 +344,9 @@ class MeasuredStep final : public Work {
   TrainingStep<Ops> step_;
   Group* group_ = nullptr;
   bool equal_devices_ = true, deterministic_ = true;
-  std::size_t staged_ = 0;  // steps announced since reset
-  Phases phases_;           // of these steps
+  double step_seconds_ = 0;  // of the first step after tuning
+  std::size_t staged_ = 0;   // steps announced since reset
+  Phases phases_;            // of these steps
   std::size_t buckets_ = 0;
   bool spoiled_ = false;  // the weights in use have been corrupted
 };

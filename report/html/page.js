@@ -211,6 +211,8 @@ const answers = {
   'incomplete': () => ['?', 'doubt', 'Not proven: the run is incomplete', said.fault ? said.fault + '.' : ''],
   'host-only': () => ['\u2013', 'doubt', 'No GPU was measured',
     'Only the processors were, and all that was asked of them is good.'],
+  'virtual': () => ['\u2013', 'doubt', 'No GPU was measured: the times are computed',
+    `They show that all rows fit into their time on ${(v.devices || []).join(', ')}, and nothing else.`],
   'partial': () => ['\u2013', 'doubt', 'Not proven: only a part was measured',
     `All that was asked for is good: ${said.asked}.`],
   'fit': () => ['\u2713', 'good', 'Fit for work, by pre-flight',

@@ -308,6 +308,7 @@ Baseline baseline_of(const std::vector<Results>& results) {
 std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
   if (results.empty()) throw InputError("no result files for a baseline; name them with --results");
   refuse_faults(results, false);
+  refuse_virtual(results, "a baseline");
   std::map<std::tuple<std::set<std::string>, std::string, int, int>, std::vector<Results>> kinds;
   for (const Results& file : results) {
     const Context& c = file.context;
@@ -482,6 +483,7 @@ Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
   if (!stored.empty()) throw InputError("--baseline: stored baselines and result files together; give one kind");
   const auto files = read_results(results);
   refuse_faults(files, allow_faults);
+  refuse_virtual(files, "a baseline");
   return baseline_of(files);
 }
 

@@ -106,6 +106,7 @@ State state_of(const Verdict& verdict) {
     no_reference = no_reference || finding.status == Status::no_reference;
   }
   if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
+  if (verdict.backend == Backend::virtual_gpu) return State::virtual_run;
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
@@ -124,6 +125,7 @@ int exit_code_of(State state) {
     case State::incomplete:
     case State::inconclusive:
     case State::no_reference:
+    case State::virtual_run:
     case State::partial: return 3;
   }
   return 1;
@@ -150,6 +152,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   verdict.nodes = nodes_of(files);
   std::set<std::string> run_ids;
   for (const Results& file : files) {
+    if (file.context.backend == Backend::virtual_gpu) verdict.backend = Backend::virtual_gpu;
     if (!verdict.filter) verdict.filter = file.context.asked.filter;
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);

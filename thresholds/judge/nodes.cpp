@@ -67,6 +67,9 @@ class Decider {
     if (verdict_.state == State::incomplete && list_.undecided_because.empty()) {
       list_.undecided_because.push_back("the run is incomplete");
     }
+    if (verdict_.backend == Backend::virtual_gpu) {
+      list_.undecided_because.push_back("the times are computed for a virtual GPU: no GPU is proven good");
+    }
     if (verdict_.state == State::host_only) {
       list_.undecided_because.push_back("only CPUs were measured: no GPU is proven good");
     }

@@ -15,11 +15,12 @@
 namespace shakedown {
 
 /// The overall state. incomplete: the run stopped early, or its input could not be read. partial: everything requested
-/// is good, but the request was not the whole run. fit: the same for pre-flight alone, on GPUs.
-enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only, partial, fit };
+/// is good, but the request was not the whole run. fit: the same for pre-flight alone, on GPUs. virtual_run: the times
+/// are computed, whatever the findings are.
+enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only, partial, fit, virtual_run };
 
 constexpr auto words(State) {
-  return names("PASS", "FAIL", "INCONCLUSIVE", "NO REFERENCE", "INCOMPLETE", "HOST-ONLY", "PARTIAL", "FIT");
+  return names("PASS", "FAIL", "INCONCLUSIVE", "NO REFERENCE", "INCOMPLETE", "HOST-ONLY", "PARTIAL", "FIT", "VIRTUAL");
 }
 
 /// True for states in which everything judged is good.
@@ -50,7 +51,7 @@ struct Verdict {
   int exit_code = 3;
   std::size_t passed = 0, total = 0;
   std::string profile = "none";
-  std::optional<Backend> backend;  // host: the best possible state is HOST-ONLY
+  std::optional<Backend> backend;  // host: the best possible state is HOST-ONLY; virtual_gpu: VIRTUAL
   int ranks = 0, hosts = 0;
   std::size_t known_families = 0;                 // measured or named by the profile
   std::size_t families = 0, judged_families = 0;  // of these: requested; of those: judged by rules

@@ -31,6 +31,14 @@ void refuse_faults(const std::vector<Results>& results, bool allowed) {
   }
 }
 
+void refuse_virtual(const std::vector<Results>& results, const std::string& use) {
+  for (const Results& file : results) {
+    if (file.context.backend != Backend::virtual_gpu) continue;
+    throw InputError(file.file.string() + ": is of --backend=virtual, and " + use +
+                     " takes results of real GPUs only; measure with --backend=cuda");
+  }
+}
+
 const Row* Benchmark::error() const {
   return find_row(rows, [](const Row& row) { return row.error.has_value(); });
 }

@@ -16,6 +16,8 @@ namespace shakedown {
 
 /// Throws InputError for the first file with an injected fault, unless that is `allowed`.
 void refuse_faults(const std::vector<Results>&, bool allowed);
+/// Errors: InputError if a file is of a virtual GPU, which `use` does not take: "a baseline".
+void refuse_virtual(const std::vector<Results>&, const std::string& use);
 
 /// All repetitions of one benchmark. Points into Results, which must outlive it.
 struct Benchmark {

@@ -67,6 +67,9 @@ void members(Archive& archive, RankFacts& r) {
 /// The device name for a rank that could not open its device.
 inline constexpr std::string_view no_device = "no usable ";
 
+/// The device name of a virtual GPU begins with this, before the name of the GPU whose peaks it has.
+inline constexpr std::string_view virtual_device = "virtual ";
+
 /// One host: its NVIDIA GPUs on the PCI bus, and those that a mask or a scheduler left visible.
 struct HostFacts {
   std::string host;

@@ -13,6 +13,9 @@ bool is_for_any_gpu(const Profile& profile) {
   return profile.match.backend == Backend::cuda && profile.match.devices.empty();
 }
 
+/// The backend whose profiles are for results of `backend`.
+Backend profiles_of(Backend backend) { return backend == Backend::virtual_gpu ? Backend::cuda : backend; }
+
 std::string quoted(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "\"" : ", \"") + word + "\"";
@@ -79,10 +82,13 @@ std::vector<std::string> devices_of(const std::vector<Results>& results) {
 }
 
 Selection select_profile(const std::vector<Results>& results, const std::vector<Profile>& profiles) {
-  const auto devices = devices_of(results);
-  const Backend backend = results.front().context.backend;
+  auto devices = devices_of(results);
   for (const Results& file : results) {
-    if (file.context.backend != backend) return {nullptr, "files of both backends"};
+    if (file.context.backend != results.front().context.backend) return {nullptr, "files of several backends"};
+  }
+  const Backend backend = profiles_of(results.front().context.backend);
+  for (std::string& device : devices) {
+    if (device.starts_with(virtual_device)) device.erase(0, virtual_device.size());
   }
   if (backend == Backend::cuda && has_mig(results)) {
     return {nullptr, "a MIG instance has no reference: " + quoted(devices)};

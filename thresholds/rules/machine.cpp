@@ -177,13 +177,24 @@ std::string promise_of_gpus(const HostFacts& host) {
   return "";
 }
 
+std::vector<std::string> names_of(const std::set<Backend>& backends) {
+  std::vector<std::string> all;
+  for (const Backend backend : backends) all.emplace_back(name(backend));
+  return all;
+}
+
+std::string virtual_gpu_of(const Files& files) {
+  const auto& ranks = files.front().context.ranks;
+  return ranks.empty() ? "virtual GPU" : ranks.front().device;
+}
+
 Finding judge_backend(const Files& files, const Expectation& expected) {
   std::set<Backend> backends;
   for (const Results& file : files) backends.insert(file.context.backend);
   const Backend backend = *backends.begin();
   Finding finding = pass(Code::backend, std::string(name(backend)));
   if (backends.size() > 1) {
-    set(finding, Status::fail, "some files were measured on the host backend, others on cuda",
+    set(finding, Status::fail, "the files are of several backends: " + joined(names_of(backends)),
         "measure all families with the same --backend");
     return finding;
   }
@@ -192,6 +203,11 @@ Finding judge_backend(const Files& files, const Expectation& expected) {
     set(finding, Status::fail,
         "measured on " + std::string(name(backend)) + ", " + wanted + " expected by " + expected.backend_said_by,
         "measure with --backend=" + wanted);
+    return finding;
+  }
+  if (backend == Backend::virtual_gpu) {
+    set(finding, Status::no_reference, "no GPU was measured: the times are computed for a " + virtual_gpu_of(files),
+        "measure with --backend=cuda on a machine with GPUs");
     return finding;
   }
   if (backend == Backend::cuda) return finding;

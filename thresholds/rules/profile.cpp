@@ -324,7 +324,9 @@ void read_rules(const Yaml& yaml, Profile& profile) {
 Match read_match(const Yaml& yaml) {
   const Members members = yaml.members({"backend", "device"});
   Match match;
-  match.backend = required(members, "backend", yaml, "match").value_of<Backend>();
+  const Yaml& backend = required(members, "backend", yaml, "match");
+  match.backend = backend.value_of<Backend>();
+  if (match.backend == Backend::virtual_gpu) backend.refuse("virtual GPUs have the profile of cuda; write cuda");
   if (const auto device = members.find("device"); device == members.end()) {
     if (match.backend == Backend::cuda)
       yaml.refuse("match without \"device\"; name the GPU, as in device: \"NVIDIA H200\"");

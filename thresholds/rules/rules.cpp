@@ -123,6 +123,10 @@ class RulesJudge {
     const std::string family = rule.benchmark.family();
     if (!wanted(family)) return;
     const Context& context = context_of(family);
+    // A virtual GPU has neither facts nor sensors.
+    const bool needs_gpu =
+        is_preflight(rule.benchmark) || is_telemetry(rule.metric) || rule.metric.ends_with("_per_ghz");
+    if (context.backend == Backend::virtual_gpu && needs_gpu) return;
     const Applies applies = applicability(rule.conditions, context).applies;
     if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
     if (applies != Applies::yes) return;

@@ -15,7 +15,9 @@ std::string needs_of(const Yaml& yaml) {
   }
   std::string text;
   for (const std::string_view backend : words(Backend{})) {
-    const auto need = required(members, backend, yaml).value_of<Need>();
+    // A virtual GPU has the families of a GPU, unless the row says otherwise.
+    const bool as_gpu = backend == name(Backend::virtual_gpu) && !members.contains(std::string(backend));
+    const auto need = required(members, as_gpu ? name(Backend::cuda) : backend, yaml).value_of<Need>();
     text += fmt::format("{}Need::{}", text.empty() ? "" : ", ", name(need));
   }
   return text;
