@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/names.hpp"
 
 namespace shakedown {
 
@@ -64,6 +65,10 @@ class GivenFlags {
     values.clear();
     if (text.empty()) return;
     for (const auto& word : words_of_list(text)) read(word, values.emplace_back());
+  }
+  template <Named T>
+  static void read(const std::string& text, T& value) {
+    if (const auto known = named<T>(text)) value = *known;
   }
   template <class T>
   requires std::is_arithmetic_v<T>

@@ -100,7 +100,7 @@ void register_gemm(Session& session) {
   Plan plan(session);
   if (!session.has_gpus()) {
     plan.host();
-  } else if (session.options().tier == "full") {
+  } else if (session.full()) {
     plan.full();
   } else {
     plan.quick();

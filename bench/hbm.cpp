@@ -51,7 +51,7 @@ bool is_quick(HbmOp op, std::size_t bytes) {
 }
 
 void add_sweep(Session& session, HbmOp op, Engine engine) {
-  const bool full = session.options().tier == "full";
+  const bool full = session.full();
   for (std::size_t bytes = 64 * mib; bytes <= 16384 * mib; bytes *= 4) {
     if (full || is_quick(op, bytes)) add(session, op, engine, bytes);
   }

@@ -24,7 +24,7 @@ void register_memtest(Session& session) {
   std::optional<std::size_t> bytes;  // nullopt: all free memory
   if (!session.has_gpus()) bytes = std::size_t{64} << 20;
   session.add(MemoryTestSpec{TestPattern::random, bytes}, figures);
-  if (session.options().tier != "full") return;
+  if (!session.full()) return;
   for (const auto pattern : {TestPattern::address, TestPattern::complement, TestPattern::alternating}) {
     session.add(MemoryTestSpec{pattern, bytes}, figures);
   }

@@ -16,7 +16,7 @@ Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s
 
 void register_pcie(Session& session) {
   constexpr std::size_t bytes = std::size_t{256} << 20;
-  const bool full = session.options().tier == "full";
+  const bool full = session.full();
   // The host backend has no GPU to copy to and reports that in one row.
   if (!session.has_gpus()) return session.add(PcieSpec{PcieOp::h2d, bytes}, figures);
   for (const auto op : {PcieOp::h2d, PcieOp::d2h, PcieOp::both}) {

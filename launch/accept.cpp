@@ -52,7 +52,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   const auto start = agreed_launch(options, process_environment(), signals);
   const auto results = options.results ? *options.results : usual_results();
   const auto plan = [&](const std::string& program, std::vector<std::string> flags) {
-    flags.insert(flags.begin(), {programs.of(program), "--plan", "--tier=" + options.tier});
+    flags.insert(flags.begin(), {programs.of(program), "--plan", "--tier=" + std::string(name(options.tier))});
     const auto backend = backend_flags(options);
     flags.insert(flags.end(), backend.begin(), backend.end());
     auto job =

@@ -13,7 +13,7 @@
 namespace shakedown {
 
 struct AcceptOptions {
-  std::string tier = "quick";
+  Tier tier = Tier::quick;
   std::string backend = "auto", chip;  // of the programs; chip: of the virtual backend
   bool is_tier_given = false;
   std::optional<std::string> again;   // --again: the run whose failures are repeated; empty: the last one

@@ -121,7 +121,8 @@ std::string all_expected(const AcceptOptions& options, const Launch& launch) {
 
 Words command_of(const AcceptOptions& options, const Launch& launch, const Programs& programs, const std::string& name,
                  const Words& flags) {
-  Words command{programs.of(name), "--tier=" + options.tier, "--timeout=" + number_text(options.timeout),
+  Words command{programs.of(name), "--tier=" + std::string(shakedown::name(options.tier)),
+                "--timeout=" + number_text(options.timeout),
                 "--startup-timeout=" + number_text(options.startup_timeout)};
   command.insert(command.end(), flags.begin(), flags.end());
   const auto backend = backend_flags(options);

@@ -292,7 +292,7 @@ json figures_data(const Judged& judged) {
     places.push_back({rank.host, rank.local_rank});
     if (ranks.size() < max_ranks) ranks.push_back(rank_data(rank));
   }
-  return {{"tier", context.tier},
+  return {{"tier", name(context.tier)},
           {"places", places},
           {"ranks", ranks},
           {"peers", peers_data(compare_peers(measured.benchmarks, {}), context.ranks.size())},

@@ -126,7 +126,7 @@ TEST_F(Measure, MarksAResultThatItsProgramDidNotOutlive) {
 }
 
 TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
-  options.tier = "full";
+  options.tier = Tier::full;
   options.timeout = 77;
   options.shared_folder = "/shared";
   options.checkpoint_dir = "/disk";

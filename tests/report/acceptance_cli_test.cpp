@@ -474,7 +474,7 @@ TEST_F(AcceptanceTest, WritesEveryForm) {
 }
 
 TEST_F(AcceptanceTest, ExportsOfASoakHoldTheFiguresOfItsLastCompleteRound) {
-  const SoakPlan plan{"watch-1", "2026-11-22T12:00:00Z", 3600, 7, {"gemm"}, "quick"};
+  const SoakPlan plan{"watch-1", "2026-11-22T12:00:00Z", 3600, 7, {"gemm"}, Tier::quick};
   std::string lines = soak_line(plan);
   for (const auto& [state, tflops] :
        {std::pair{State::pass, 700.0}, {State::pass, 710.0}, {State::incomplete, 720.0}}) {

@@ -256,7 +256,7 @@ TEST(Page, OfThousandsOfGpusHasAValueOfEach) {
 
 TEST(Page, OfASoakHasItsRoundsAndTheTrendOfEachGpu) {
   Soak soak;
-  soak.plan = {"watch-1", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"gemm"}, "quick"};
+  soak.plan = {"watch-1", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"gemm"}, Tier::quick};
   const ResultsBuilder four;
   for (int number = 1; number <= 80; ++number) {
     SoakRound round;

@@ -64,7 +64,7 @@ TEST(Machine, RefusesFilesOfOneRunThatContradictEachOther) {
   const Finding plan = with([](Context& c) { c.plan = 6; });
   EXPECT_EQ(plan.status, Status::invalid);
   EXPECT_NE(plan.detail.find("were measured by different plans"), std::string::npos) << plan.detail;
-  EXPECT_EQ(with([](Context& c) { c.tier = "full"; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.tier = Tier::full; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.versions["driver"] = "570.1"; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.nccl.nvls = "on"; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.ranks[1].device = "NVIDIA H100"; }).status, Status::invalid);

@@ -93,7 +93,7 @@ TEST_F(Thresholds, ReadsEveryKeyOfARule) {
   EXPECT_EQ(r.conditions.hosts.low, 3);
   EXPECT_EQ(r.conditions.hosts.high, 3);
   EXPECT_EQ(r.conditions.nvls, true);
-  EXPECT_EQ(r.conditions.tier, "full");
+  EXPECT_EQ(r.conditions.tier, Tier::full);
   EXPECT_TRUE(r.may_waive);
   EXPECT_EQ(r.severity, Severity::warn);
   EXPECT_EQ(r.source, "a paper");

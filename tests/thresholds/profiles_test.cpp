@@ -228,8 +228,8 @@ std::vector<Step> steps_of_h200(int ranks) {
 }
 
 // Adds the rows of a GPU machine, good on H200 and H100, depending on `hbm`.
-ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm,
-                           const std::string& tier = "quick", int hosts = 1) {
+ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm, Tier tier = Tier::quick,
+                           int hosts = 1) {
   ResultsBuilder builder(ranks, hosts, device);
   builder.context.tier = tier;
   builder.context.nccl.nvls = nvls ? "on" : "off";
@@ -246,7 +246,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (const char* shape : {"n:4608/k:3584", "n:3584/k:3584", "n:37888/k:3584", "n:3584/k:18944"}) {
     builder.add("gemm/dtype:bf16/m:8192/" + std::string(shape), "tflops", 800);
   }
-  if (tier == "full") add_full_gemm(builder);
+  if (tier == Tier::full) add_full_gemm(builder);
   for (const char* engine : {"sm", "ce"}) {
     for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
       builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gb_per_s", hbm);
@@ -258,7 +258,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000)
       .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000))
       .by_rank("compute_ms", Values(builder.context.ranks.size(), 450));
-  if (tier == "full" && device == "NVIDIA H200") {
+  if (tier == Tier::full && device == "NVIDIA H200") {
     for (const auto& [key, tokens_per_s, compute_ms] : steps_of_h200(ranks)) {
       builder.add(std::string("train_step/model:") + key, "tokens_per_s", tokens_per_s)
           .by_rank("tokens_per_s", Values(builder.context.ranks.size(), tokens_per_s))
@@ -268,7 +268,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
   builder.add("memtest/pattern:random/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
-  if (tier == "full") add_full_memory(builder, hbm, capacity_gb);
+  if (tier == Tier::full) add_full_memory(builder, hbm, capacity_gb);
   add_peer_copies(builder, "ce", "1073741824", 394);
   add_shifts(builder, "p2p/op:read/engine:sm", "1073741824", 337);
   add_shifts(builder, "p2p/op:write/engine:sm", "1073741824", 369);
@@ -288,7 +288,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   add_variant(builder, "8", "/timing:single", 0.001);
   for (const char* bytes : {"8", "1048576", "134217728", "1073741824"}) add_variant(builder, bytes, "/place:in", busbw);
   std::set<std::uint64_t> sizes{8, 1u << 20, 1u << 27, gib};
-  if (tier == "full") sizes = sweep(8 * gib, {1u << 20, 1u << 24, 1u << 27, gib, 4 * gib});
+  if (tier == Tier::full) sizes = sweep(8 * gib, {1u << 20, 1u << 24, 1u << 27, gib, 4 * gib});
   add_collectives(builder, sizes, 350);
   return builder;
 }
@@ -573,7 +573,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
   for (const auto& [device, name, hbm] :
        {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 3100.0}}) {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
-      for (const auto& [nvls, tier] : {std::pair{false, "quick"}, {true, "quick"}, {false, "full"}}) {
+      for (const auto& [nvls, tier] : {std::pair{false, Tier::quick}, {true, Tier::quick}, {false, Tier::full}}) {
         const Verdict verdict = judge({gpu_machine(device, ranks, nvls, hbm, tier).results()}, excused(), {});
         EXPECT_EQ(verdict.profile, name);
         EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict) << (nvls ? ", NVLS on" : ", NVLS off");
@@ -591,7 +591,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
 }
 
 TEST(ShippedProfiles, FailAGpuThatIsSlowAlone) {
-  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::full);
   const std::string key = gemm_key("bf16", 8192) + "/active:one/rank:2";
   builder.add(key, "tflops", 500, {std::nullopt, std::nullopt, 500, std::nullopt});
   builder.add(key, "tflops", 500, {std::nullopt, std::nullopt, 500, std::nullopt});
@@ -606,7 +606,7 @@ TEST(ShippedProfiles, FailAGpuThatIsSlowAlone) {
 
 TEST(ShippedProfiles, FailAGpuThatDoesLessWithTheSameClock) {
   const std::string key = gemm_key("bf16", 8192) + "/load:sustained";
-  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::full);
   for (int i = 0; i < 2; ++i) builder.add(key, "tflops", 660).by_rank("tflops_per_ghz", {482, 480, 460, 481});
   const Verdict verdict = judge({builder.results()}, shipped(), {});
   const auto failed =
@@ -618,7 +618,7 @@ TEST(ShippedProfiles, FailAGpuThatDoesLessWithTheSameClock) {
 
 TEST(ShippedProfiles, AskForTheSustainedLoadInQuickSinceItIsMeasuredThere) {
   const std::string key = gemm_key("bf16", 8192) + "/load:sustained";
-  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::quick);
   EXPECT_EQ(judge({builder.results()}, shipped(), {}).exit_code, 0) << "a run of before is not asked for it";
   builder.context.plan = 2;
   const auto of_sustained = [&] {
@@ -678,7 +678,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
 TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
   for (const auto& [device, name, hbm] :
        {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 3100.0}}) {
-    for (const char* tier : {"quick", "full"}) {
+    for (const Tier tier : {Tier::quick, Tier::full}) {
       const Verdict verdict = judge({gpu_machine(device, 16, true, hbm, tier, 2).results()}, shipped(), {});
       EXPECT_EQ(verdict.exit_code, 3) << verdict_line(verdict);
       std::set<std::string> judged, without;
@@ -692,9 +692,9 @@ TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
         EXPECT_TRUE(judged.contains(family)) << family;
       EXPECT_TRUE(judged.contains("lora_step"));
       const std::string end = ", 16 ranks, 2 hosts, " +
-                              std::string(!h200                         ? "7 of 9"
-                                          : tier == std::string("full") ? "7 of 10"
-                                                                        : "7 of 9") +
+                              std::string(!h200                ? "7 of 9"
+                                          : tier == Tier::full ? "7 of 10"
+                                                               : "7 of 9") +
                               " families judged)";
       EXPECT_NE(verdict_line(verdict).find(name + end), std::string::npos) << verdict_line(verdict);
     }
@@ -705,7 +705,7 @@ TEST(ShippedProfiles, JudgeTheStepOfGpt2OnH200) {
   const std::string front = "train_step/model:";
   const auto state_at = [&](double part) {
     ResultsBuilder builder(2, 1, "NVIDIA H200");
-    builder.context.tier = "full";
+    builder.context.tier = Tier::full;
     builder.context.plan = current_plan;
     for (const auto& [key, tokens_per_s, ms] : steps_of_h200(2)) {
       builder.add(front + key, "tokens_per_s", part * tokens_per_s, {tokens_per_s, part * tokens_per_s})
@@ -751,7 +751,7 @@ TEST(ShippedProfiles, JudgeTheLatencyOfAHostByItsSlowestRank) {
 TEST(ShippedProfiles, AskForProcessorsOnlyInRunsThatHaveMeasuredThem) {
   const std::set<std::string> asked{"jitter", "launch"};
   const auto missed = [&](int plan) {
-    auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
+    auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::quick);
     builder.context.plan = plan;
     std::set<std::string> families;
     for (const Finding& f : judge({builder.results()}, shipped(), {}).findings) {
@@ -765,7 +765,7 @@ TEST(ShippedProfiles, AskForProcessorsOnlyInRunsThatHaveMeasuredThem) {
 
 TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) {
   const auto verdict_of = [](const Values& quanta) {
-    auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
+    auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::quick);
     builder.context.plan = current_plan;
     const double slowest = std::max_element(quanta.begin(), quanta.end())->value();
     for (const char* turn : {"", "/turn:2"}) {
@@ -796,7 +796,7 @@ TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {
                                                    {"lora_step/model:qwen2_7b/batch:2/seq:4096", "compute_ms"}};
   constexpr int culprit = 13;  // local rank 5
   for (const bool silent : {false, true}) {
-    Results results = gpu_machine("NVIDIA H200", 16, true, 4100, "full", 2).results();
+    Results results = gpu_machine("NVIDIA H200", 16, true, 4100, Tier::full, 2).results();
     for (Row& row : results.rows) {
       if (!figures.contains(row.key)) continue;
       auto& own = row.by_rank.at(figures.at(row.key))[culprit];
@@ -819,7 +819,7 @@ TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {
 }
 
 TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
-  Results results = gpu_machine("NVIDIA H200", 4, false, 4100, "quick", 2).results();
+  Results results = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::quick, 2).results();
   std::erase_if(results.rows, [](const Row& row) { return family_of(row.key) == "allreduce"; });
   const Verdict verdict = judge({results}, shipped(), {});
   EXPECT_EQ(verdict.exit_code, 1) << verdict_line(verdict);
@@ -829,10 +829,10 @@ TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
 
 TEST(ShippedProfiles, JudgeInQuickACloserLookAtAPairWhereItWasTakenAndInFullEveryPair) {
   const std::string pair = "p2p/op:read/engine:ce/src:1/dst:3/bytes:1073741824";
-  for (const char* tier : {"quick", "full"}) {
+  for (const Tier tier : {Tier::quick, Tier::full}) {
     Results results = gpu_machine("NVIDIA H200", 4, false, 4100, tier).results();
     std::erase_if(results.rows, [&](const Row& row) { return row.key == pair; });
-    EXPECT_EQ(judge({results}, shipped(), {}).exit_code, tier == std::string("quick") ? 0 : 1) << tier;
+    EXPECT_EQ(judge({results}, shipped(), {}).exit_code, tier == Tier::quick ? 0 : 1) << name(tier);
   }
   Results results = gpu_machine("NVIDIA H200", 4, false, 4100).results();
   for (Row& row : results.rows) {

@@ -314,7 +314,7 @@ TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
   expect("cuda is", [](Context& c) { c.versions["cuda"] = "12.8"; });
   expect("cublaslt is", [](Context& c) { c.versions["cublaslt"] = "12.8"; });
   expect("nvls is off, the baseline has on", [](Context& c) { c.nccl.nvls = "on"; });
-  expect("tier is quick, the baseline has full", [](Context& c) { c.tier = "full"; });
+  expect("tier is quick, the baseline has full", [](Context& c) { c.tier = Tier::full; });
   expect("build_type is", [](Context& c) { c.suite.build_type = "Debug"; });
   expect("backend is", [](Context& c) { c.backend = Backend::host; });
   expect("plan is", [](Context& c) { c.plan = 3; });
@@ -375,7 +375,7 @@ TEST(Regression, TakesTheTransportOfMpiForTuningOnHostsOnly) {
 TEST(Regression, ComparesAnotherConfigurationIfAskedAndSaysSo) {
   const auto before = measured("old", 700, 20, 9, [](ResultsBuilder& b) {
     b.context.versions["driver"] = "570.1";
-    b.context.tier = "full";
+    b.context.tier = Tier::full;
   });
   RegressionOptions options;
   options.allow_different = true;

@@ -75,7 +75,7 @@ ResultsBuilder::ResultsBuilder(int ranks, int hosts, const std::string& device) 
   context.started = "2026-11-21T05:00:00Z";
   context.complete = true;
   context.backend = Backend::cuda;
-  context.tier = "quick";
+  context.tier = Tier::quick;
   context.world_size = ranks;
   context.hosts = hosts;
   const int per_host = (ranks + hosts - 1) / hosts;

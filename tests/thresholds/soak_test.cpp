@@ -20,7 +20,7 @@ const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192", copy = "hbm/op:
 class MadeUp {
  public:
   explicit MadeUp(double hours, unsigned seed = 1) : random_(seed) {
-    soak.plan = {"watch-1", "2026-11-22T12:00:00Z", hours * 3600, 7, {"gemm", "hbm", "allreduce"}, "quick"};
+    soak.plan = {"watch-1", "2026-11-22T12:00:00Z", hours * 3600, 7, {"gemm", "hbm", "allreduce"}, Tier::quick};
     const ResultsBuilder four;
     for (int number = 1; number <= static_cast<int>(hours * 20); ++number) {
       SoakRound round;
@@ -236,7 +236,7 @@ TEST(Soak, OtherBitsOfAStepWhoseProductsWereTunedAnewAccuseNobody) {
   // Three launches of one H100: each was tuned, and each has different bits.
   const auto watched = [](bool wrong) {
     Soak soak;
-    soak.plan = {"w", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"lora_step"}, "quick"};
+    soak.plan = {"w", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"lora_step"}, Tier::quick};
     for (int i = 0; i < 40; ++i) {
       const std::string launch = std::string("/ci/baselines/h100-sxm/1ranks/") + (i == 25 ? "2" : "1");
       auto file = read_results(std::filesystem::path(SHAKEDOWN_SOURCE_DIR + launch + "/lora_step.json"));

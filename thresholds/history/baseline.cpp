@@ -65,7 +65,7 @@ MachineFacts facts_of(const std::vector<Results>& results) {
     const Context& c = file.context;
     for (const RankFacts& rank : c.ranks) facts["device"].insert(rank.device);
     facts["backend"].insert(std::string(name(c.backend)));
-    facts["tier"].insert(c.tier);
+    facts["tier"].insert(std::string(name(c.tier)));
     facts["ranks"].insert(std::to_string(c.world_size));
     facts["hosts"].insert(std::to_string(c.hosts));
     facts["build_type"].insert(c.suite.build_type);

@@ -394,7 +394,7 @@ Context Fleet::context(const PlannedFamily& family) const {
   context.complete = true;
   context.seconds = 10;
   context.backend = Backend::cuda;
-  context.tier = "quick";
+  context.tier = Tier::quick;
   context.world_size = shape.ranks();
   context.hosts = shape.hosts;
   context.argv = {"--tier=quick", "--families=" + family.name};

@@ -245,8 +245,8 @@ Context read_context(const Field& shakedown) {
                                std::to_string(results_schema) + "; use the release that wrote the file");
   }
   if (!named<Backend>(shakedown["backend"].text())) shakedown["backend"].refuse("expected host or cuda");
+  if (!named<Tier>(shakedown["tier"].text())) shakedown["tier"].refuse("expected quick or full");
   auto context = read_as<Context>(shakedown);
-  if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
   // Version 0.1 had no time.
   if (!context.started.empty() && !seconds_of(context.started)) {
     shakedown["started"].refuse("is \"" + context.started + "\", expected a time, as in 2026-11-22T12:00:00Z");

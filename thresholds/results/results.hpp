@@ -15,6 +15,7 @@
 #include "base/gpu_health.hpp"
 #include "base/key.hpp"
 #include "base/nccl_link.hpp"
+#include "base/tier.hpp"
 
 namespace shakedown {
 
@@ -190,7 +191,7 @@ struct Context {
   bool complete = false;
   std::optional<double> seconds;  // duration of the family; nullopt in older files
   Backend backend = Backend::host;
-  std::string tier;  // "quick" | "full"
+  Tier tier = Tier::quick;
   int world_size = 0;
   int hosts = 0;
   Expected expected;

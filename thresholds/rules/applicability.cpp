@@ -122,7 +122,8 @@ Applicability applicability(const Conditions& conditions, const Context& context
             "for " + range_text("hosts", conditions.hosts) + ", the run has " + std::to_string(context.hosts)};
   }
   if (conditions.tier && *conditions.tier != context.tier) {
-    return {Applies::no, "for tier " + *conditions.tier + ", the run is " + context.tier};
+    return {Applies::no,
+            "for tier " + std::string(name(*conditions.tier)) + ", the run is " + std::string(name(context.tier))};
   }
   if (context.plan < conditions.since) {
     return {Applies::no, "for plan " + std::to_string(conditions.since) + " and later, the run has plan " +
@@ -147,7 +148,7 @@ std::string text(const Conditions& conditions) {
   add_range("ranks", conditions.ranks);
   add_range("hosts", conditions.hosts);
   if (conditions.nvls) add(*conditions.nvls ? "nvls on" : "nvls off");
-  if (conditions.tier) add("tier " + *conditions.tier);
+  if (conditions.tier) add("tier " + std::string(name(*conditions.tier)));
   if (conditions.since > 1) add("since plan " + std::to_string(conditions.since));
   return words;
 }

@@ -93,7 +93,7 @@ Conditions read_conditions(const Members& rule) {
   if (const Yaml* ranks = member("ranks")) conditions.ranks = read_range(*ranks);
   if (const Yaml* hosts = member("hosts")) conditions.hosts = read_range(*hosts);
   if (const Yaml* nvls = member("nvls")) conditions.nvls = nvls->choice({"on", "off"}) == "on";
-  if (const Yaml* tier = member("tier")) conditions.tier = tier->choice({"quick", "full"});
+  if (const Yaml* tier = member("tier")) conditions.tier = tier->value_of<Tier>();
   if (const Yaml* since = member("since")) conditions.since = since->integer();
   return conditions;
 }

@@ -38,7 +38,7 @@ struct Range {
 struct Conditions {
   Range ranks, hosts;
   std::optional<bool> nvls;
-  std::optional<std::string> tier;
+  std::optional<Tier> tier;
   int since = 1;  // the first plan with the row (Context::plan): earlier runs do not need it
 };
 

@@ -136,7 +136,7 @@ class RulesJudge {
       return;
     }
     Expansion expansion = expand(rule, context);
-    if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == "quick") ||
+    if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == Tier::quick) ||
         context.asked.filter) {
       std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }

@@ -19,7 +19,7 @@ struct SoakPlan {
   double duration_s = 0;
   std::uint64_t seed = 0;  // for the order of the families and for the pauses
   std::vector<std::string> families;
-  std::string tier;
+  Tier tier = Tier::quick;
   std::vector<std::string> flags = {};  // all other flags of the start; a resumed soak is judged by the same flags
 };
 
