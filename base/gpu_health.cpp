@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/known_events.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -125,13 +126,8 @@ std::string words_of_error(const std::string& name) {
 bool is_fault(const std::string& name) {
   const auto [counter, number] = find_counter(name);
   if (counter == nullptr) return true;
-  return counter->fault && !(is_xid(*counter) && number.size() < 6 && caused_by_program(std::stoi(number)));
+  return counter->fault && !(is_xid(*counter) && number.size() < 6 && is_harmless(std::stoi(number)));
 }
-
-// True for XIDs with a program as their cause. Source: NVIDIA, "XID Errors": 13 graphics engine exception (an illegal
-// address), 31 memory page fault, 43 reset of a channel, 45 preemptive removal. All others indicate a fault of the GPU,
-// its memory, its links or its firmware.
-bool caused_by_program(int xid) { return xid == 13 || xid == 31 || xid == 43 || xid == 45; }
 
 std::string errors_text(const ErrorCounts& errors, int rows) {
   std::vector<std::string> parts;

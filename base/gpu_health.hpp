@@ -34,11 +34,9 @@ std::string throttle_in_words(const Throttle&);
 
 /// Returns "ECC uncorrected", "NVLink 3 CRC errors" or "XID 79"; the name itself if it is unknown.
 std::string words_of_error(const std::string& counter);
-/// True if the counter indicates a fault. False for errors that a program causes on a healthy GPU, and for errors that
-/// were corrected or retried at the cost of time only. True for unknown counters.
+/// True if the counter indicates a fault. False for harmless XIDs (base/known_events.hpp), and for errors that were
+/// corrected or retried at the cost of time only. True for unknown counters.
 bool is_fault(const std::string& counter);
-/// True for XIDs that a program causes on a healthy GPU.
-bool caused_by_program(int xid);
 
 /// Returns "ECC uncorrected +2; XID 48, 3 times in 7 rows". `rows` is the number of rows that share one reading of the
 /// counters.

@@ -6,9 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "base/gpu_health.hpp"
+#include "base/known_events.hpp"
 #include "base/text.hpp"
-#include "base/xids.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -96,16 +95,16 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
     facts["xids"] = facts["xids_condemning"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
     return;
   }
-  std::map<int, int> faults, condemning, mistakes;  // counts by code
+  std::map<int, int> faults, condemning, harmless;  // counts by code
   for (const auto& xid : *xids) {
     if (xid.pci != *pci) continue;
     // Only the kernel's own log condemns a GPU: any user can write the line to another one.
     const bool is_condemning = condemns(xid.code) && xid.file.empty();
-    ++(caused_by_program(xid.code) ? mistakes : is_condemning ? condemning : faults)[xid.code];
+    ++(is_harmless(xid.code) ? harmless : is_condemning ? condemning : faults)[xid.code];
   }
   const std::string file = xids->empty() ? "" : xids->front().file;
   facts["xids"] = counted(faults, file);
-  facts["xids_of_programs"] = counted(mistakes, file);
+  facts["xids_of_programs"] = counted(harmless, file);
   facts["xids_condemning"] = counted(condemning, file);
   auto& text = facts["xids_condemning"].text;
   for (const auto& [code, times] : condemning) {

@@ -12,29 +12,13 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/known_events.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
 
 namespace {
-
-/// A line of another program that means a fault. Samples: tests/node/kernel_log_test.cpp.
-struct FaultLine {
-  std::string_view of, contains;  // the text occurs after this name of a driver
-  std::string_view words;
-};
-constexpr std::array<FaultLine, 10> fault_lines{
-    {{"NVRM:", "RmInitAdapter failed", "the driver could not initialise a GPU"},
-     {"NVRM:", "API mismatch", "library and kernel module of the driver have different versions"},
-     {"NVRM:", "has fallen off the bus", "a GPU has fallen off the bus"},
-     {"NVRM:", "rm_init_adapter failed", "the driver could not initialise a GPU"},
-     {"AER:", "Uncorrect", "PCIe error that was not corrected"},
-     {"mlx5_core", "insufficient power", "a NIC gets too little power from its slot"},
-     {"mlx5_core", "High Temperature", "a transceiver is too hot"},
-     {"mlx5_core", "Cable error", "a cable is at fault"},
-     {"mlx5_core", "health compromised", "the firmware of a NIC has stopped"},
-     {"mce:", "Uncorrected", "error of a processor or of host memory that was not corrected"}}};
 
 /// Reads all available data without blocking. /dev/kmsg returns one record per call and EPIPE for overwritten records;
 /// at its end it would block until the next record.
@@ -83,9 +67,9 @@ void read_switch_error(const std::string& line, KernelLog& log) {
   if (number && code) log.switch_errors.push_back({*number, *code, found[3] == "Fatal", found[4]});
 }
 
-const FaultLine* fault_in(std::string_view line) {
-  for (const auto& fault : fault_lines) {
-    const auto at = line.find(fault.of);
+const LogShape* fault_in(std::string_view line) {
+  for (const auto& fault : log_shapes()) {
+    const auto at = line.find(fault.driver);
     if (at != std::string_view::npos && line.find(fault.contains, at) != std::string_view::npos) return &fault;
   }
   return nullptr;
@@ -105,7 +89,7 @@ std::optional<KernelLog> read_kernel_log(const std::filesystem::path& root) {
   // The first line of the kernel after a start.
   const auto start = file.empty() ? std::string::npos : text->rfind("Linux version ");
   KernelLog log;
-  std::map<const FaultLine*, std::pair<std::string, int>> faults;  // first line, number of lines
+  std::map<const LogShape*, std::pair<std::string, int>> faults;  // first line, number of lines
   std::istringstream lines(start == std::string::npos ? *text : text->substr(start));
   constexpr std::size_t longest = 400;
   for (std::string line; std::getline(lines, line);) {
@@ -118,10 +102,10 @@ std::optional<KernelLog> read_kernel_log(const std::filesystem::path& root) {
     const auto* const fault = fault_in(said);
     if (fault == nullptr) continue;
     auto& [first, count] = faults[fault];
-    if (count++ == 0) first = said.substr(said.find(fault->of));
+    if (count++ == 0) first = said.substr(said.find(fault->driver));
   }
   for (const auto& [fault, found] : faults) {
-    log.faults.push_back(fmt::format("{} ({}): {}", fault->words, plural(found.second, "line"), one_line(found.first)));
+    log.faults.push_back(fmt::format("{} ({}): {}", fault->means, plural(found.second, "line"), one_line(found.first)));
   }
   return log;
 }

@@ -33,7 +33,7 @@ TEST(PortErrors, FailAHostWhoseLinkWentDown) {
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].key, "machine/errors/host:node1");
   EXPECT_TRUE(findings[0].counts());
-  EXPECT_EQ(findings[0].detail, "while this was measured (100 s): mlx5_3/1: 1 times down");
+  EXPECT_EQ(findings[0].detail, "while this was measured (100 s): mlx5_3/1: 1 link downs");
   EXPECT_EQ(findings[0].part.kind, PartKind::nic);
   EXPECT_EQ(findings[0].part.id, "mlx5_3/1");
   EXPECT_EQ(findings[0].next, "ssh node1 perfquery -x -C mlx5_3");

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/gpu_health.hpp"
+#include "base/known_events.hpp"
 #include "base/text.hpp"
-#include "base/xids.hpp"
 
 namespace shakedown {
 namespace {

@@ -3,34 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
+#include "base/known_events.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
 namespace {
-
-/// A limit of a counter; of several, the first that is exceeded holds.
-struct PortLimit {
-  std::string_view counter, words;
-  double per_hour;  // 0: none at all
-  Severity severity;
-  std::string_view source;
-};
-constexpr std::string_view nvsentinel = "NVIDIA NVSentinel, NIC health monitor, link counters: ";
-constexpr std::array limits{
-    PortLimit{"link_downed", "times down", 0, Severity::fail, "fatal if it grows at all: connections break"},
-    PortLimit{"symbol_errors", "symbol errors", 36000, Severity::fail,
-              "degraded above 10 in a second; at 400 Gb/s 25 times the bit error rate of the InfiniBand specification"},
-    PortLimit{"symbol_errors", "symbol errors", 120, Severity::warn, "InfiniBand permits 120 in an hour"},
-    PortLimit{"link_recoveries", "link recoveries", 300, Severity::warn, "degraded above 5 in a minute"},
-    PortLimit{"receive_errors", "damaged packets received", 36000, Severity::warn, "degraded above 10 in a second"},
-};
 
 /// True if the count exceeds what the limit permits in this time by two standard deviations.
 bool exceeds(std::uint64_t count, double hours, const PortLimit& limit) {
@@ -59,22 +41,22 @@ std::map<std::string, HostErrors> errors_of_hosts(const std::vector<Results>& fi
 }
 
 const PortLimit* exceeded(const std::string& counter, std::uint64_t count, double hours) {
-  for (const PortLimit& limit : limits) {
+  for (const PortLimit& limit : port_limits()) {
     if (limit.counter == counter && exceeds(count, hours, limit)) return &limit;
   }
   return nullptr;
 }
 
-std::optional<Finding> judge_host(const std::string& name, const HostErrors& host, Severity severity) {
+std::optional<Finding> judge_host(const std::string& name, const HostErrors& host, bool fails) {
   std::vector<std::string> ports, sources;
   std::string worst;
   for (const auto& [port, errors] : host.ports) {
     std::vector<std::string> words;
     for (const auto& [counter, count] : errors) {
       const PortLimit* const limit = exceeded(counter, count, host.hours);
-      if (limit == nullptr || limit->severity != severity) continue;
+      if (limit == nullptr || limit->fails != fails) continue;
       words.push_back(fmt::format("{} {}", count, limit->words));
-      sources.push_back(std::string(nvsentinel) + std::string(limit->source));
+      sources.emplace_back(limit->source);
     }
     if (words.empty()) continue;
     if (worst.empty()) worst = port;
@@ -85,7 +67,7 @@ std::optional<Finding> judge_host(const std::string& name, const HostErrors& hos
   classify(f, Code::errors);
   f.key = machine_key(Code::errors).set("host", name);
   f.status = Status::fail;
-  f.severity = severity;
+  f.severity = fails ? Severity::fail : Severity::warn;
   name_offenders(f, {host_culprit(name)});
   f.part = {PartKind::nic, worst, name};
   f.detail = fmt::format("while this was measured ({:.0f} s): {}", host.hours * 3600, joined(ports, "; "));
@@ -99,8 +81,8 @@ std::optional<Finding> judge_host(const std::string& name, const HostErrors& hos
 std::vector<Finding> judge_port_errors(const std::vector<Results>& files, const FamilySet& families) {
   std::vector<Finding> findings;
   for (const auto& [name, host] : errors_of_hosts(files, families)) {
-    for (const Severity severity : {Severity::fail, Severity::warn}) {
-      if (auto finding = judge_host(name, host, severity)) findings.push_back(std::move(*finding));
+    for (const bool fails : {true, false}) {
+      if (auto finding = judge_host(name, host, fails)) findings.push_back(std::move(*finding));
     }
   }
   return findings;

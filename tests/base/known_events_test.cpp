@@ -1,0 +1,77 @@
+// The meaning of events in findings and in the documentation.
+#include "base/known_events.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "base/process.hpp"
+
+namespace shakedown::known_events_test {
+namespace {
+
+TEST(KnownEvents, HaveNvidiasActionInWords) {
+  EXPECT_EQ(advice_on("xid_79"),
+            "the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the GPU replaced "
+            "(RESTART_BM)");
+  EXPECT_EQ(advice_on("xid_9999"), "");
+  EXPECT_EQ(advice_on("ecc_uncorrected"), "");
+  for (const XidRow& xid : xids()) EXPECT_NE(action_in_words(xid.action), "") << xid.number;
+}
+
+TEST(KnownEvents, HaveEachXidOfTheCatalogue) {
+  std::set<int> numbers;
+  for (const XidRow& xid : xids()) numbers.insert(xid.number);
+  EXPECT_EQ(numbers.size(), 172u);
+  EXPECT_EQ(*numbers.begin(), 1);
+  EXPECT_EQ(*numbers.rbegin(), 172);
+}
+
+TEST(KnownEvents, CondemnAGpuOrAreHarmlessAsNvidiaSays) {
+  for (const int xid : {46, 48, 54, 62, 64, 74, 79, 95, 119, 140, 143, 155, 158}) EXPECT_TRUE(condemns(xid)) << xid;
+  for (const int xid : {13, 31, 43, 45, 63, 92, 94, 121, 145, 154, 171, 9999}) EXPECT_FALSE(condemns(xid)) << xid;
+  for (const int xid : {13, 31, 43, 44, 45, 63, 106, 121, 137}) EXPECT_TRUE(is_harmless(xid)) << xid;
+  for (const int xid : {32, 39, 48, 79, 94, 145, 167, 9999}) EXPECT_FALSE(is_harmless(xid)) << xid;
+}
+
+// The table in the documentation must match this one.
+TEST(KnownEvents, AreInTheDocumentation) {
+  std::ifstream file(SHAKEDOWN_SOURCE_DIR "/docs/troubleshooting.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (std::size_t first = 0, end = 0; first < xids().size(); first = end) {
+    const XidRow& row = xids()[first];
+    std::string numbers;
+    for (end = first; end < xids().size() && xids()[end].means == row.means; ++end) {
+      numbers += (numbers.empty() ? "" : ", ") + std::to_string(xids()[end].number);
+    }
+    const std::string line = "| " + numbers + " | " + std::string(row.means) + " | " +
+                             std::string(action_in_words(row.action)) + " | `" + std::string(row.action) + "` |\n";
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
+TEST(KnownEvents, AreRefusedWithLineAndColumn) {
+  const auto folder = std::filesystem::temp_directory_path() / ("shakedown_events_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto refusal = [&](const std::string& rows) {
+    std::ofstream(folder / "e.yaml") << "actions: [{action: RESET_GPU, means: m}]\nxids: {source: s, rows: [" << rows
+                                     << "]}\nkernel_log: []\nport_counters: []\n";
+    const auto output = output_of({EVENTS_TABLE, folder / "e.yaml", folder / "table.hpp"}, std::chrono::minutes(1));
+    EXPECT_EQ(output.code == 0, std::filesystem::exists(folder / "table.hpp")) << rows;
+    return output.code == 2 ? output.text : "accepted";
+  };
+  const std::string row = "{xid: [79], means: m, action: RESET_GPU}";
+  EXPECT_NE(refusal(row + ", " + row).find(":2:77: duplicate XID 79"), std::string::npos) << refusal(row + ", " + row);
+  EXPECT_NE(refusal("{xid: [79], means: m, action: PRAY}").find("unknown action \"PRAY\""), std::string::npos);
+  EXPECT_NE(refusal("{xid: [79], action: RESET_GPU}").find("a row without \"means\""), std::string::npos);
+  EXPECT_EQ(refusal(row), "accepted");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace shakedown::known_events_test
