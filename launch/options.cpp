@@ -54,6 +54,9 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
 
 /// Throws InputError for contradictory flags.
 void check_contradictions(const AcceptOptions& options) {
+  if (options.planned_ranks > 0 && !options.plan) {
+    throw InputError("--ranks needs --plan: --expect=ranks=N says how many must report");
+  }
   if (options.resume && (options.soak_s || options.seed)) {
     throw InputError("--resume continues with the flags of the soak: leave --for and --seed out");
   }
@@ -98,6 +101,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   if (const auto nccl = environment("SHAKEDOWN_NCCL").value_or(""); !nccl.empty()) options.nccl = nccl_library(nccl);
   given("--backend", options.backend)("--chip", options.chip);
   given("--tier", options.tier)("--families", options.families)("--plan", options.plan)("--retune", options.retune);
+  given("--ranks", options.planned_ranks);
   given("--results", options.results)("--folder", options.folder)("--keep", options.keep)("--resume", options.resume);
   given("--timeout", options.timeout)("--startup-timeout", options.startup_timeout)("--dcgm", options.dcgm);
   given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir);

@@ -23,6 +23,7 @@ struct AcceptOptions {
   std::optional<std::filesystem::path> folder;   // folder of this run; empty: a new one
   std::string run_id;                            // empty: generated
   int keep = 20;
+  int planned_ranks = 0;                    // --ranks: with --plan, the assumed number of ranks; 0: the real number
   std::optional<double> soak_s;             // --for: duration of the soak
   std::optional<std::uint64_t> seed;        // order of a soak
   std::optional<std::vector<int>> scaling;  // --scaling: also on these numbers of nodes; empty: 1, 2, 4, ...

@@ -3,22 +3,17 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/transformer/step_spec.hpp"
 
 namespace shakedown::training {
 
-/// A GPU model and its memory in bytes, from its data sheet.
+/// A GPU model and its memory.
 struct GpuKind {
-  std::string_view name;
+  std::string name;
   double bytes;
 };
-/// From NVIDIA's data sheets; for a B300, the memory that the driver leaves. thresholds/*.yaml has each value with its
-/// source.
-inline constexpr GpuKind gpu_kinds[] = {
-    {"H100", 80e9}, {"H100 NVL", 94e9}, {"H200", 141e9}, {"B200", 180e9}, {"B300", 270e9}};
 
 /// Returns the memory of the context, kernels, NCCL, cuBLASLt and cuDNN. cuDNN's attention keeps a gradient of the
 /// scores in bf16, heads x seq x seq per sequence. Everything else took 1.4 to 1.7 GB. Measured: GPT-2, 64 x 1024: 26.2
@@ -30,15 +25,19 @@ double library_bytes(const TrainStepSpec&);
 struct MemoryRow {
   Shard shard;
   Retain retain;
-  double bytes;                             // per rank
-  std::vector<std::string_view> fits = {};  // names of these GPUs, including the memory of libraries
+  double bytes;                        // per rank
+  std::vector<std::string> fits = {};  // names of these GPUs, including the memory of libraries
 };
 
 /// Returns all combinations of sharding and retention for this step. Errors: std::invalid_argument for an unknown model
 /// or invalid sizes.
-std::vector<MemoryRow> memory_rows(TrainStepSpec);
+std::vector<MemoryRow> memory_rows(TrainStepSpec, const std::vector<GpuKind>&);
 
-/// Returns these rows as a table.
-std::string memory_text(const TrainStepSpec&);
+/// Returns the largest batch with which the step fits into so many bytes, whatever the batch of the spec; 0 if one
+/// sequence does not fit.
+long long largest_batch(TrainStepSpec, double bytes);
+
+/// Returns these rows as a table; with `largest`, the largest batch on each GPU.
+std::string memory_text(const TrainStepSpec&, const std::vector<GpuKind>&, bool largest = false);
 
 }  // namespace shakedown::training

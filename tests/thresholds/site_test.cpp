@@ -60,6 +60,27 @@ TEST(Site, ARosterMayHaveRanges) {
   EXPECT_THROW(roster("'node[1-3]', Node2"), InputError) << "one host twice";
 }
 
+TEST(Site, HoldsAContract) {
+  const Folder folder;
+  const auto judged = [&](const std::string& row, double value) {
+    const auto site = read_site(folder.write("site.yaml", head + "contract: [" + row + "]\n"));
+    const Measured measured{ResultsBuilder().add("hbm/op:copy", "hbm_gb_per_s", value).results()};
+    const auto shipped =
+        profile("  - {benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 3000, source: s}\n");
+    return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, {});
+  };
+  const std::string row =
+      "{benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, reference: 4000, within: 5, source: page 3}";
+  const auto good = judged(row, 3801), bad = judged(row, 3790);
+  EXPECT_EQ(std::ranges::count_if(good.findings, [](const Finding& f) { return !f.good() && f.limit; }), 0);
+  const auto missed = std::ranges::find_if(bad.findings, [](const Finding& f) { return !f.good() && f.limit; });
+  ASSERT_NE(missed, bad.findings.end());
+  EXPECT_EQ(missed->limit->value, 3800);
+  EXPECT_EQ(missed->source, "contract: page 3");
+  EXPECT_THROW(judged("{benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 4000, source: s}", 1),
+               InputError);
+}
+
 TEST(Site, NamesRails) {
   EXPECT_EQ(site("rails: ['mlx5_[9-10]', mlx5_0/2]\n").rails,
             (std::vector<std::string>{"mlx5_0/2", "mlx5_10/1", "mlx5_9/1"}));

@@ -98,24 +98,27 @@ Conditions read_conditions(const Members& rule) {
   return conditions;
 }
 
-// Reads the reference of the source and its margin.
+// Reads the reference of the source and the allowed shortfall: `margin` as a part, or `within` as a percentage of it.
 void read_reference(const Members& rule, const std::string& metric, Limits& limits) {
+  const char* const word = rule.contains("within") ? "within" : "margin";
   if (!rule.contains("reference")) {
-    if (rule.contains("margin")) rule.at("margin").refuse("margin without \"reference\"; add the reference");
+    if (rule.contains(word)) rule.at(word).refuse(std::string(word) + " without \"reference\"; add the reference");
     return;
   }
   const double reference = rule.at("reference").number();
   if (reference <= 0) rule.at("reference").refuse("a reference must be above 0; correct it");
-  if (!rule.contains("margin"))
+  if (!rule.contains(word))
     rule.at("reference").refuse("reference without \"margin\"; add one, as in margin: 0.10");
+  if (rule.contains("within") && rule.contains("margin")) rule.at("margin").refuse("margin and within; keep one of them");
   for (const char* other : {"min", "max", "equals"}) {
     if (rule.contains(other))
       rule.at(other).refuse(std::string(other) + " with reference and margin; keep one of them");
   }
-  const double margin = rule.at("margin").number();
+  const double margin = rule.at(word).number() / (rule.contains("within") ? 100 : 1);
   const bool lower = lower_is_better(metric);
-  if (margin <= 0) rule.at("margin").refuse("a margin must be above 0; correct it");
-  if (margin >= 1 && !lower) rule.at("margin").refuse("no value is below that floor; write 0 < margin < 1");
+  if (margin <= 0) rule.at(word).refuse("a margin must be above 0; correct it");
+  if (margin >= 1 && !lower)
+    rule.at(word).refuse("no value is below that floor; write 0 < margin < 1, or 0 < within < 100");
   limits.reference = reference;
   // Rounds as a verdict prints, so that a value that looks equal to the limit is on its good side.
   (lower ? limits.max : limits.min) = std::stod(number_text(reference * (1 + (lower ? margin : -margin))));
@@ -127,13 +130,13 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     limits.same = rule.at("same").boolean();
     if (!limits.same) rule.at("same").refuse("same: false has no effect; remove it");
     for (const char* other :
-         {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
+         {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin", "within"}) {
       if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " with same; keep one of them");
     }
     return limits;
   }
   if (of_text) {
-    for (const char* other : {"min", "max", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
+    for (const char* other : {"min", "max", "spread_max", "cv_max", "samples_min", "reference", "margin", "within"}) {
       if (rule.contains(other)) rule.at(other).refuse("a text has no " + std::string(other) + "; write equals or same");
     }
     if (!rule.contains("equals") && !rule.contains("at_least"))
@@ -236,7 +239,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
       {"benchmark", "metric",      "every",     "min",    "max",      "equals",    "same",     "spread_max",
        "cv_max",    "samples_min", "reference", "margin", "at_least", "where",     "source",   "ranks",
        "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity", "severity_with_fabric",
-       "seen"});
+       "seen",      "within"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));

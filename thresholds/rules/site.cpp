@@ -177,8 +177,21 @@ std::map<std::string, std::string> read_places(const Members& members, const cha
 }
 
 Members members_of(const Yaml& yaml) {
-  return yaml.members({"schema", "site", "include", "roster", "order", "fabric", "rails", "topology", "racks",
-                       "storage", "unjudged", "rules"});
+  return yaml.members(
+      {"schema", "site", "include", "roster", "order", "fabric", "rails", "topology", "racks", "storage", "unjudged",
+       "contract", "rules"});
+}
+
+/// Adds figures that a contract promises, each with the percent that a machine may be below it.
+void add_contract(const Yaml& yaml, Profile& profile) {
+  const auto items = yaml.items();
+  for (const Yaml& item : items) {
+    if (!item.members().contains("within")) item.refuse("a contract without \"within\"; add the percent, as in within: 5");
+  }
+  add_site_rules(yaml, profile);
+  for (auto rule = profile.rules.end() - static_cast<std::ptrdiff_t>(items.size()); rule != profile.rules.end(); ++rule) {
+    rule->source = "contract: " + rule->source;
+  }
 }
 
 /// If all NICs run at half rate, or one is missing on every host, a comparison of hosts shows nothing. Only the order
@@ -247,6 +260,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     }
     const Yaml yaml = Yaml::load(site->file);
     const Members members = members_of(yaml);
+    if (members.contains("contract")) add_contract(members.at("contract"), extended);
     if (members.contains("rules")) add_site_rules(members.at("rules"), extended);
   }
   const auto said = site != nullptr && site->fabric ? site->fabric : fabric_as_read(measured);

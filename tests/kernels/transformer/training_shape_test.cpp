@@ -227,7 +227,7 @@ TEST(TrainingPlan, SaysHowManyRanksAModelNeedsAsTheTableDoes) {
     std::string row = "| " + what;
     for (const int ranks : {2, 4, 8, 16, 64}) {
       for (const auto& each : memory_rows(
-               {.model = presets.at(what.substr(0, what.find(','))), .batch = 1, .seq = 4096, .ranks = ranks})) {
+               {.model = presets.at(what.substr(0, what.find(','))), .batch = 1, .seq = 4096, .ranks = ranks}, {})) {
         if (each.shard == Shard::weights && each.retain == retain) row += fmt::format(" | {:.0f}", each.bytes / 1e9);
       }
     }
@@ -251,17 +251,34 @@ TEST(TrainingPlan, LeavesLibrariesWhatTheyTook) {
 }
 
 TEST(TrainingPlan, SaysOnWhichGpusAModelFits) {
-  const auto rows = memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 64, .tp = 8});
+  const std::vector<GpuKind> gpus{{"h100", 85e9}, {"b200", 180e9}, {"b300", 270e9}};
+  const auto rows = memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 64, .tp = 8}, gpus);
   ASSERT_EQ(rows.size(), 9u);
-  EXPECT_EQ(joined(rows.front().fits), "B300") << "179.7 GB and libraries are more than a B200 has";
-  EXPECT_EQ(joined(rows.back().fits), "H100, H100 NVL, H200, B200, B300");
-  EXPECT_EQ(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096}).size(), 3u) << "one rank shares nothing";
-  const auto text = memory_text({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 2});
+  EXPECT_EQ(joined(rows.front().fits), "b300") << "179.7 GB and libraries are more than a B200 has";
+  EXPECT_EQ(joined(rows.back().fits), "h100, b200, b300");
+  EXPECT_EQ(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096}, gpus).size(), 3u)
+      << "one rank shares nothing";
+  const auto text = memory_text({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 2}, gpus);
   EXPECT_NE(text.find("none of them"), std::string::npos) << text;
-  EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 12, .tp = 8}),
+  EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 12, .tp = 8}, gpus),
                std::invalid_argument);
-  EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 83465, .seq = 9999320, .ranks = 64}), std::invalid_argument)
+  EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 83465, .seq = 9999320, .ranks = 64}, gpus),
+               std::invalid_argument)
       << "more than fits into 64 bits would look small";
+}
+
+TEST(TrainingPlan, SaysTheLargestBatchThatFits) {
+  TrainStepSpec spec{.model = "gpt2_124m", .batch = 1, .seq = 1024};
+  const auto needed = [&](int batch) {
+    spec.batch = batch;
+    return static_cast<double>(footprint(spec)) + library_bytes(spec);
+  };
+  for (const int batch : {1, 2, 63, 64, 200}) {
+    EXPECT_EQ(largest_batch(spec, needed(batch)), batch);
+    EXPECT_EQ(largest_batch(spec, needed(batch) - 1), batch - 1);
+  }
+  const auto text = memory_text(spec, {{"h100", needed(64)}}, true);
+  EXPECT_NE(text.find("h100 64"), std::string::npos) << text;
 }
 
 /// A row of docs/training_step.md for ranks with tensor parallelism in groups of eight.
