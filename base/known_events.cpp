@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "events_table.hpp"
 
@@ -36,6 +37,13 @@ bool condemns(int xid) {
 bool is_harmless(int xid) {
   const XidRow* const row = row_of(xid);
   return row != nullptr && (row->of_program || action_of(row->action)->ignore);
+}
+
+std::vector<FaultyVersion> faults_of(std::string_view component, std::string_view version) {
+  std::vector<FaultyVersion> faults;
+  std::ranges::copy_if(faulty_version_table, std::back_inserter(faults),
+                       [&](const FaultyVersion& row) { return row.component == component && row.version == version; });
+  return faults;
 }
 
 std::string_view action_in_words(std::string_view name) {

@@ -5,14 +5,15 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shakedown {
 
 /// What NVIDIA says to do at once after an XID.
 struct XidAction {
-  std::string_view name, means;    // "RESTART_BM", "restart the node, power included; ..."
-  bool condemns = false;           // the GPU gets no work before that is done
-  bool ignore = false;             // no fault by itself
+  std::string_view name, means;  // "RESTART_BM", "restart the node, power included; ..."
+  bool condemns = false;         // the GPU gets no work before that is done
+  bool ignore = false;           // no fault by itself
 };
 
 /// An XID, the number by which the driver reports an error.
@@ -35,6 +36,11 @@ struct PortLimit {
   std::string_view source;
 };
 
+/// A version of a driver or library with a known fault.
+struct FaultyVersion {
+  std::string_view component, version, means, source;  // "driver", "570.133.20"
+};
+
 std::span<const XidAction> xid_actions();
 std::span<const XidRow> xids();
 std::span<const LogShape> log_shapes();
@@ -46,6 +52,9 @@ bool condemns(int xid);
 
 /// True for XIDs that a program causes, or that NVIDIA says to ignore. False for those that are not in the catalogue.
 bool is_harmless(int xid);
+
+/// Returns the known faults of this version of "driver" or "nccl".
+std::vector<FaultyVersion> faults_of(std::string_view component, std::string_view version);
 
 /// Returns "restart the node, power included; ..."; empty for an unknown action.
 std::string_view action_in_words(std::string_view action);

@@ -204,6 +204,7 @@ struct DeviceInfo {
   std::optional<std::uint64_t> memory_bytes;
   std::map<std::string, std::string> versions;  // driver, cuda, cublaslt, cudnn, nccl; absent = unknown
   std::optional<std::string> nvls;              // "on" | "off"
+  std::optional<bool> multicast;                // the GPU and its fabric support it, which NVLS needs
   std::vector<NcclLink> nccl_links;             // made by NCCL so far, as far as this rank knows
 };
 

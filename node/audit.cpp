@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/files.hpp"
+#include "base/known_events.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 
@@ -116,10 +117,6 @@ Found uverbs(const AuditedHost& host) {
   return "there are NICs and no /dev/infiniband/uverbs*";
 }
 
-Found hung_driver(const AuditedHost& host) {
-  return fact_of(host, "driver") == "570.133.20" ? Found("driver 570.133.20") : std::nullopt;
-}
-
 Found aspm(const AuditedHost& host) {
   const auto file = host.root / "sys/module/pcie_aspm/parameters/policy";
   auto found = if_chosen(file, "powersave", "the ASPM policy");
@@ -165,16 +162,14 @@ constexpr std::array costly_variables{
 };
 
 // The order is that of the effect.
-const std::array<Audit, 14>& audits() {
-  static const std::array<Audit, 14> table{{
+const std::array<Audit, 13>& audits() {
+  static const std::array<Audit, 13> table{{
       {"acs", acs, "copies between GPUs and NICs pass the processor", "lspci -vvv | grep ACSCtl",
        "NVIDIA, NCCL user guide, troubleshooting: PCI access control"},
       {"iommu", iommu, "copies between GPUs and NICs are translated, or pass the processor", "cat /proc/cmdline",
        "NVIDIA, NCCL user guide, troubleshooting; Linux, kernel-parameters: iommu=pt"},
       {"uverbs", uverbs, "NCCL finds no InfiniBand or RoCE and uses sockets", "ls /dev/infiniband",
        "rdma-core: a container needs the device files of its NICs"},
-      {"driver_fault", hung_driver, "it hangs on B200 after 66 days", "cat /proc/driver/nvidia/version",
-       "NVIDIA/open-gpu-kernel-modules issue 971"},
       {"nouveau", nouveau, "two drivers for one GPU: NVIDIA's may not load", "lsmod | grep nouveau",
        "NVIDIA driver installation guide: disable nouveau"},
       {"gdrcopy", gdrcopy, "small messages between hosts take some us more", "modprobe gdrdrv",
@@ -209,6 +204,10 @@ std::vector<CostlySetting> audit_settings(const AuditedHost& host, const Environ
       found.push_back({audit.name, std::move(*value), audit.cost, audit.command, audit.source});
     }
   }
+  for (const FaultyVersion& faulty : faults_of("driver", fact_of(host, "driver").value_or(""))) {
+    found.push_back({"driver_fault", "driver " + std::string(faulty.version), faulty.means,
+                     "cat /proc/driver/nvidia/version", faulty.source});
+  }
   const auto settings = nccl_environment(environment, host.root);
   for (const CostlyVariable& variable : costly_variables) {
     const auto value = settings(variable.name);
@@ -226,6 +225,15 @@ Facts setting_facts(const CostlySetting& setting) {
           {"cost", text(setting.cost)},
           {"command", text(setting.command)},
           {"source", text(setting.source)}};
+}
+
+Fact faulty_versions_fact(std::string_view component, std::string_view version) {
+  std::vector<std::string> faults;
+  for (const FaultyVersion& faulty : faults_of(component, version)) {
+    faults.push_back(std::string(component) + " " + std::string(version) + ": " + std::string(faulty.means) + " (" +
+                     std::string(faulty.source) + ")");
+  }
+  return number_fact(static_cast<double>(faults.size()), joined(faults, "; "));
 }
 
 Fact audit_fact(const std::vector<CostlySetting>& settings) {

@@ -33,6 +33,10 @@ std::vector<CostlySetting> audit_settings(const AuditedHost&, const Environment&
 /// Returns the members as facts, for display or for programs.
 Facts setting_facts(const CostlySetting&);
 
+/// Returns faulty_versions: the number of known faults of this version of "driver" or "nccl", with their meaning and
+/// source.
+Fact faulty_versions_fact(std::string_view component, std::string_view version);
+
 /// Returns costly_settings, a fact of a host: their number and names.
 Fact audit_fact(const std::vector<CostlySetting>&);
 

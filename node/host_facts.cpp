@@ -1,9 +1,14 @@
 #include "node/host_facts.hpp"
 
+#include <fmt/format.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -11,6 +16,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 
 namespace shakedown {
 
@@ -87,6 +93,65 @@ std::optional<double> hugepages_gb(const Path& root) {
   return bytes / 1e9;
 }
 
+/// Returns the sum of a counter of all memory controllers, with those that are not 0.
+Fact edac_errors(const Path& root, const char* counter) {
+  const auto folder = root / "sys/devices/system/edac/mc";
+  std::optional<double> sum;
+  std::vector<std::string> words;
+  for (const auto& name : names_in(folder).value_or(std::vector<std::string>{})) {
+    const auto count = is_numbered(name, "mc") ? number_of(folder / name / counter) : std::nullopt;
+    if (!count) continue;
+    sum = sum.value_or(0) + *count;
+    if (*count > 0) words.push_back(fmt::format("{}: {:.0f}", name, *count));
+  }
+  return number_fact(sum, joined(words));
+}
+
+struct Dimm {
+  std::string name;  // "P1_DIMM_A1", by which the socket is known
+  int mt_per_s = 0;
+};
+
+/// Reads a memory device of the firmware (SMBIOS specification, 7.18, type 17); nullopt if its slot is empty.
+std::optional<Dimm> read_dimm(const std::string& table) {
+  constexpr std::size_t length = 1, size = 0x0c, locator = 0x10, speed = 0x15, configured = 0x20;
+  const auto byte = [&](std::size_t at) { return at < table.size() ? static_cast<unsigned char>(table[at]) : 0; };
+  const auto word = [&](std::size_t at) {
+    return static_cast<int>(at) + 2 <= byte(length) ? byte(at) | byte(at + 1) << 8 : 0;
+  };
+  const int rate = word(configured) > 0 ? word(configured) : word(speed);
+  if (word(size) == 0 || rate == 0 || rate == 0xffff) return std::nullopt;
+  auto at = static_cast<std::size_t>(byte(length));
+  for (int string = 1; string < byte(locator) && at < table.size(); ++string)
+    at = std::min(table.find('\0', at), table.size()) + 1;
+  return Dimm{at < table.size() ? one_line(table.c_str() + at) : "", rate};
+}
+
+void add_dimms(const Path& root, Facts& facts) {
+  std::map<int, std::vector<std::string>> by_rate;
+  const auto folder = root / "sys/firmware/dmi/entries";
+  for (const auto& name : names_in(folder).value_or(std::vector<std::string>{})) {
+    if (!name.starts_with("17-")) continue;
+    const TimedCall call("read", folder / name / "raw");
+    std::ifstream file(folder / name / "raw", std::ios::binary);
+    const std::string table{std::istreambuf_iterator<char>(file), {}};
+    if (const auto dimm = read_dimm(table)) by_rate[dimm->mt_per_s].push_back(dimm->name);
+  }
+  facts["dram_mt_per_s"] = facts["dimms_slow"] = {};
+  if (by_rate.empty()) return;
+  const auto usual = std::max_element(by_rate.begin(), by_rate.end(),
+                                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::vector<std::string> rates, slow;
+  for (const auto& [rate, names] : by_rate) {
+    rates.push_back(fmt::format("{} at {}", plural(names.size(), "DIMM"), rate));
+    for (const auto& name : names) {
+      if (rate < usual->first) slow.push_back(fmt::format("{} at {} MT/s, others {}", name, rate, usual->first));
+    }
+  }
+  facts["dram_mt_per_s"] = number_fact(by_rate.begin()->first, joined(rates));
+  facts["dimms_slow"] = number_fact(static_cast<double>(slow.size()), joined(slow, "; "));
+}
+
 struct Space {
   double total_gb, free_gb;
 };
@@ -159,6 +224,12 @@ Facts memory_facts(const Path& root) {
   }
   facts["hugepages_gb"] = number_fact(hugepages_gb(root));
   facts["transparent_hugepages"] = text_fact(chosen(line_of(root / "sys/kernel/mm/transparent_hugepage/enabled")));
+  return facts;
+}
+
+Facts dram_facts(const Path& root) {
+  Facts facts{{"edac_uncorrected", edac_errors(root, "ue_count")}, {"edac_corrected", edac_errors(root, "ce_count")}};
+  add_dimms(root, facts);
   return facts;
 }
 

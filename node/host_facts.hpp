@@ -14,6 +14,11 @@ Facts cpu_facts(const std::filesystem::path& root);
 /// Returns memory_gb, memory_free_gb, numa_nodes, hugepages_gb, transparent_hugepages; 1 GB = 1e9 bytes.
 Facts memory_facts(const std::filesystem::path& root);
 
+/// Returns facts of the host's DRAM: edac_uncorrected and edac_corrected, errors since the start with their memory
+/// controllers; dram_mt_per_s, the lowest configured rate of a DIMM, with the DIMMs by rate; dimms_slow, those below
+/// the usual rate. The rates are in tables of the firmware that only root can read.
+Facts dram_facts(const std::filesystem::path& root);
+
 /// Returns memlock ("unlimited" or "65536 bytes", ulimit -l), open_files (ulimit -n), shm_gb, shm_free_gb (/dev/shm).
 Facts limit_facts(const std::filesystem::path& root);
 

@@ -102,8 +102,8 @@ HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& e
   read_gpus(root, nvml, log, inventory);
   auto& host = inventory.host;
   add(host, kernel_log_facts(log));
-  for (const auto& part :
-       {cpu_facts(root), memory_facts(root), limit_facts(root), disk_facts(root, folder), system_facts(root)}) {
+  for (const auto& part : {cpu_facts(root), memory_facts(root), dram_facts(root), limit_facts(root),
+                           disk_facts(root, folder), system_facts(root)}) {
     add(host, part);
   }
   const auto listed = read_pci_bus(root / "sys");

@@ -66,6 +66,20 @@ constexpr std::array error_counters{Counter{"link_downed", "link_downed", &Port:
                                     Counter{"symbol_errors", "symbol_error", &Port::symbol_errors},
                                     Counter{"receive_errors", "port_rcv_errors", &Port::receive_errors}};
 
+/// Reads the settings of an Ethernet interface that RoCE depends on.
+void read_congestion_control(const Path& interface, Port& port) {
+  port.mtu = number_of(interface / "mtu");
+  port.trust = line_of(interface / "qos/trust");
+  for (const auto* const point : {"roce_np", "roce_rp"}) {  // receiver and sender
+    const auto folder = interface / "ecn" / point / "enable";
+    bool is_on = false;
+    const auto priorities = names_in(folder);
+    if (!priorities) return;
+    for (const auto& priority : *priorities) is_on = is_on || number_of(folder / priority) == 1;
+    port.ecn = port.ecn.value_or(true) && is_on;
+  }
+}
+
 Port read_port(const Path& root, const Path& device, int number) {
   const auto folder = device / "ports" / std::to_string(number);
   Port port;
@@ -78,7 +92,7 @@ Port read_port(const Path& root, const Path& device, int number) {
   port.gid_types = gid_types(folder);
   port.gid_index = routable_v2(folder);
   if (port.gid_index) port.netdev = line_of(folder / "gid_attrs/ndevs" / std::to_string(*port.gid_index));
-  if (port.netdev) port.mtu = number_of(root / "sys/class/net" / *port.netdev / "mtu");
+  if (port.netdev) read_congestion_control(root / "sys/class/net" / *port.netdev, port);
   for (const auto& counter : error_counters) port.*counter.value = number_of(folder / "counters" / counter.file);
   port.firmware = line_of(device / "fw_ver");
   if (const auto numa = number_of(device / "device/numa_node"); numa && *numa >= 0) port.numa = static_cast<int>(*numa);
@@ -271,6 +285,18 @@ void add_roce(const std::vector<Port>& rails, Facts& facts) {
   }
   facts["roce_gid_index"] = indices.empty() ? Fact{} : text_fact(joined(indices));
   facts["roce_ports_without_v2"] = number_fact(static_cast<double>(without_v2.size()), joined(without_v2));
+  std::optional<std::vector<std::string>> without_dscp, without_ecn;
+  const auto note = [](auto& names, const Port& port, bool is_without) {
+    if (!names) names.emplace();
+    if (is_without) names->push_back(port.name());
+  };
+  for (const auto& port : rails) {
+    if (port.ethernet() && port.trust) note(without_dscp, port, *port.trust != "dscp");
+    if (port.ethernet() && port.ecn) note(without_ecn, port, !*port.ecn);
+  }
+  for (const auto& [name, names] : {std::pair{"roce_without_dscp", without_dscp}, {"roce_without_ecn", without_ecn}}) {
+    facts[name] = names ? number_fact(static_cast<double>(names->size()), joined(*names)) : Fact{};
+  }
 }
 
 }  // namespace

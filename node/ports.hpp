@@ -24,6 +24,8 @@ struct Port {
   std::optional<int> gid_index;       // of its first routable RoCE v2 address: IPv4, or IPv6 that is not link-local
   std::optional<std::string> netdev;  // "eth2", the interface of that address
   std::optional<double> mtu;          // of that interface; sysfs does not report it for InfiniBand
+  std::optional<std::string> trust;   // of that interface: "dscp" or "pcp" decides the priority of a packet
+  std::optional<bool> ecn;            // marks of switches slow the sender down, on one priority at least
   std::optional<std::string> firmware, pci;
   std::optional<int> numa;
   // Since the counters began: the link went down, recovered by itself, lost a symbol, or received a damaged packet.
@@ -65,7 +67,9 @@ Facts port_facts(const Port&);
 /// ports), roce_gid_index ("3", or by port if they differ), roce_ports_without_v2 (with their names). ports_slow:
 /// active ports that are slower than most. ib_ports_init: ports with a link that wait for a subnet manager.
 /// ports_with_errors: ports whose counters show recoveries, lost symbols or damaged packets. nics: active rails of any
-/// link layer. rail_ports: the rails in words. rail_names: their names, sorted.
+/// link layer. roce_without_dscp, roce_without_ecn:
+/// rails whose NIC says so; NVIDIA's driver package has the files, Linux has not. rail_ports: the rails in words.
+/// rail_names: their names, sorted.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
 /// Returns facts of a host: rails, the port nearest to each GPU ("GPU0 mlx5_0/1 PIX, GPU1 mlx5_3/1 PXB"), each assigned

@@ -16,6 +16,7 @@
 #include "bench/preflight/reach.hpp"
 #include "bench/preflight/shared_folder.hpp"
 #include "fixtures/plan/session.hpp"
+#include "node/audit.hpp"
 #include "node/binding.hpp"
 #include "node/dcgm.hpp"
 #include "node/gpu_facts.hpp"
@@ -68,6 +69,7 @@ Facts gpu_state(World&, const InspectionContext& context) {
       facts[name] = before->at(name);
   }
   facts["cuda_opens"] = yes_or_no(context.device.has_value(), context.no_device);
+  facts["multicast"] = yes_or_no(context.device ? context.device->multicast : std::nullopt);
   return facts;
 }
 
@@ -88,6 +90,7 @@ Facts software(World& world, const InspectionContext& context) {
       facts[name] = text_fact(device->versions.at(name));
     }
   }
+  facts["faulty_versions"] = facts["nccl"].text ? faulty_versions_fact("nccl", *facts["nccl"].text) : Fact{};
   facts["cudnn"] = text_fact(context.backend == Backend::cuda ? cudnn_version() : std::nullopt);
   const auto mpi = world.library();
   facts["mpi"] = mpi.empty() ? Fact{} : text_fact(mpi);

@@ -98,13 +98,12 @@ std::optional<bool> multicast_supported(int ordinal) {
   return supported != 0;
 }
 
-/// Returns "off" if NVLS is disabled or the GPU does not support it, "on" if NCCL is free to use it, and nullopt if the
-/// user selected algorithms.
-std::optional<std::string> nvls(int ordinal) {
+/// Returns "off" if NVLS is disabled or the GPU does not support multicast, "on" if NCCL is free to use it, and nullopt
+/// if the user selected algorithms.
+std::optional<std::string> nvls(const std::optional<bool>& multicast) {
   if (nccl_setting("NCCL_NVLS_ENABLE") == "0") return "off";
-  const auto supported = multicast_supported(ordinal);
-  if (!supported) return std::nullopt;
-  if (!*supported) return "off";
+  if (!multicast) return std::nullopt;
+  if (!*multicast) return "off";
   if (nccl_setting("NCCL_ALGO")) return std::nullopt;
   return "on";
 }
@@ -134,7 +133,8 @@ DeviceInfo read_facts(int ordinal) {
   info.pci = pci_text(ordinal);
   info.memory_bytes = properties.totalGlobalMem;
   info.versions = versions();
-  info.nvls = nvls(ordinal);
+  info.multicast = multicast_supported(ordinal);
+  info.nvls = nvls(info.multicast);
   return info;
 }
 

@@ -62,7 +62,8 @@ std::string memory_text(const TrainStepSpec& spec, const std::vector<GpuKind>& g
     for (const auto& gpu : largest ? gpus : std::vector<GpuKind>{}) {
       TrainStepSpec step = spec;
       step.shard = row.shard, step.retain = row.retain;
-      if (const auto batch = largest_batch(step, gpu.bytes); batch > 0) words.push_back(fmt::format("{} {}", gpu.name, batch));
+      if (const auto batch = largest_batch(step, gpu.bytes); batch > 0)
+        words.push_back(fmt::format("{} {}", gpu.name, batch));
     }
     table.add_words({fmt::format("shard:{}", name(row.shard)), fmt::format("retain:{}", name(row.retain)),
                      fmt::format("{:.1f}", row.bytes / 1e9), words.empty() ? "none of them" : joined(words)});

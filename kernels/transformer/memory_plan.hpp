@@ -33,7 +33,7 @@ struct MemoryRow {
 /// or invalid sizes.
 std::vector<MemoryRow> memory_rows(TrainStepSpec, const std::vector<GpuKind>&);
 
-/// Returns the largest batch with which the step fits into so many bytes, whatever the batch of the spec; 0 if one
+/// Returns the largest batch with which the step fits into these bytes, whatever the batch of the spec; 0 if one
 /// sequence does not fit.
 long long largest_batch(TrainStepSpec, double bytes);
 

@@ -58,15 +58,19 @@ TEST(KnownEvents, AreInTheDocumentation) {
 TEST(KnownEvents, AreRefusedWithLineAndColumn) {
   const auto folder = std::filesystem::temp_directory_path() / ("shakedown_events_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
+  const std::string shape = "{driver: d, contains: c, means: m, source: s}";
+  const std::string limit = "{counter: c, words: w, per_hour: 1, source: s}";
+  const std::string version = "{component: nccl, versions: ['1'], means: m, source: s}";
   const auto refusal = [&](const std::string& rows) {
     std::ofstream(folder / "e.yaml") << "actions: [{action: RESET_GPU, means: m}]\nxids: {source: s, rows: [" << rows
-                                     << "]}\nkernel_log: []\nport_counters: []\n";
+                                     << "]}\nkernel_log: [" << shape << "]\nport_counters: [" << limit
+                                     << "]\nfaulty_versions: [" << version << "]\n";
     const auto output = output_of({EVENTS_TABLE, folder / "e.yaml", folder / "table.hpp"}, std::chrono::minutes(1));
     EXPECT_EQ(output.code == 0, std::filesystem::exists(folder / "table.hpp")) << rows;
     return output.code == 2 ? output.text : "accepted";
   };
   const std::string row = "{xid: [79], means: m, action: RESET_GPU}";
-  EXPECT_NE(refusal(row + ", " + row).find(":2:77: duplicate XID 79"), std::string::npos) << refusal(row + ", " + row);
+  EXPECT_NE(refusal(row + ", " + row).find(":2:75: duplicate XID 79"), std::string::npos) << refusal(row + ", " + row);
   EXPECT_NE(refusal("{xid: [79], means: m, action: PRAY}").find("unknown action \"PRAY\""), std::string::npos);
   EXPECT_NE(refusal("{xid: [79], action: RESET_GPU}").find("a row without \"means\""), std::string::npos);
   EXPECT_EQ(refusal(row), "accepted");

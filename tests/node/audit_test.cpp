@@ -99,6 +99,15 @@ TEST(Audit, FindsWhatDependsOnGpusAndNics) {
   EXPECT_EQ(names_of(host), (Names{"acs", "gdrcopy"}));
 }
 
+TEST(Audit, KnowsVersionsWithFaults) {
+  const auto faulty = faulty_versions_fact("nccl", "2.18.1");
+  EXPECT_EQ(faulty.number, 1);
+  EXPECT_NE(faulty.text.value_or("").find("LL128 may damage data"), std::string::npos);
+  EXPECT_NE(faulty.text.value_or("").find("NCCL release notes 2.18.1"), std::string::npos);
+  EXPECT_EQ(faulty_versions_fact("nccl", "2.28.9").number, 0);
+  EXPECT_EQ(faulty_versions_fact("driver", "2.18.1").number, 0);
+}
+
 TEST(Audit, EndsAtADamagedConfigurationSpace) {
   const MadeUpHost host;
   host.add_gpu(0);

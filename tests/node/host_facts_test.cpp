@@ -42,8 +42,9 @@ TEST(CpuFacts, CountCoresAndNotThreads) {
 }
 
 TEST(HostFacts, ThatCannotBeReadAreUnknownAndStillNamed) {
-  for (const auto& facts : {cpu_facts("/nonexistent"), memory_facts("/nonexistent"), limit_facts("/nonexistent"),
-                            disk_facts("/nonexistent", "/home"), system_facts("/nonexistent")}) {
+  for (const auto& facts :
+       {cpu_facts("/nonexistent"), memory_facts("/nonexistent"), dram_facts("/nonexistent"),
+        limit_facts("/nonexistent"), disk_facts("/nonexistent", "/home"), system_facts("/nonexistent")}) {
     EXPECT_FALSE(facts.empty());
     for (const auto& [name, fact] : facts) EXPECT_FALSE(fact.number || fact.text) << name;
   }
@@ -62,6 +63,48 @@ TEST(MemoryFacts, AreInGigabytesOfTenToTheNinth) {
   EXPECT_EQ(facts["numa_nodes"].number, 2);
   EXPECT_DOUBLE_EQ(*facts["hugepages_gb"].number, 2.097152);
   EXPECT_EQ(facts["transparent_hugepages"].text, "madvise");
+}
+
+TEST(DramFacts, NameControllersWithErrors) {
+  const MadeUpHost host;
+  EXPECT_FALSE(dram_facts(host.root()).at("edac_uncorrected").number);
+  for (const std::string controller : {"mc0", "mc1"}) {
+    host.write("sys/devices/system/edac/mc/" + controller + "/ue_count", controller == "mc1" ? "2" : "0");
+    host.write("sys/devices/system/edac/mc/" + controller + "/ce_count", "7");
+  }
+  const auto facts = dram_facts(host.root());
+  EXPECT_EQ(facts.at("edac_uncorrected").number, 2);
+  EXPECT_EQ(facts.at("edac_uncorrected").text, "mc1: 2");
+  EXPECT_EQ(facts.at("edac_corrected").number, 14);
+}
+
+/// A memory device of the firmware as /sys/firmware/dmi has it: 0x28 bytes, then its strings.
+std::string dimm(const std::string& name, int size, int speed, int configured) {
+  std::string table(0x28, '\0');
+  const auto write = [&](std::size_t at, int word) {
+    table[at] = static_cast<char>(word & 0xff), table[at + 1] = static_cast<char>(word >> 8);
+  };
+  table[0] = 17, table[1] = 0x28, table[0x10] = 2;
+  write(0x0c, size), write(0x15, speed), write(0x20, configured);
+  return table + "bank" + '\0' + name + '\0' + '\0';
+}
+
+TEST(DramFacts, NameADimmThatRunsSlowerThanTheOthers) {
+  const MadeUpHost host;
+  const auto add = [&](int number, const std::string& table) {
+    const auto file = host.root() / ("sys/firmware/dmi/entries/17-" + std::to_string(number)) / "raw";
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << table;
+  };
+  for (int i = 0; i < 3; ++i) add(i, dimm("P0_DIMM_A" + std::to_string(i), 0x7fff, 5600, 4800));
+  add(3, dimm("P1_DIMM_A3", 0x7fff, 5600, 4400));
+  add(4, dimm("P1_DIMM_A4", 0, 0, 0));
+  add(5, "\x11\x28");  // cut short
+  const auto facts = dram_facts(host.root());
+  EXPECT_EQ(facts.at("dram_mt_per_s").number, 4400);
+  EXPECT_EQ(facts.at("dram_mt_per_s").text, "1 DIMM at 4400, 3 DIMMs at 4800");
+  EXPECT_EQ(facts.at("dimms_slow").number, 1);
+  EXPECT_EQ(facts.at("dimms_slow").text, "P1_DIMM_A3 at 4400 MT/s, others 4800");
 }
 
 TEST(LimitFacts, AreTheSoftOnesOfThisProcess) {
@@ -179,6 +222,28 @@ TEST(Ports, OfRoceTellTheirAddressAndTheFramesOfItsInterface) {
   EXPECT_EQ(facts["roce_gid_index"].text, "3");
   EXPECT_EQ(facts["roce_ports_without_v2"].number, 1);
   EXPECT_EQ(facts["roce_ports_without_v2"].text, "mlx5_1/1");
+}
+
+TEST(Ports, OfRoceTellWhatTheyTrustAndWhetherMarksSlowThemDown) {
+  const MadeUpHost host;
+  for (const std::string number : {"0", "1"}) {
+    const std::string net = "sys/class/net/eth" + number + "/";
+    host.add_port("mlx5_" + number, "ACTIVE", "Ethernet");
+    add_gid(host, "mlx5_" + number, 3, "RoCE v2", "0000:0000:0000:0000:0000:ffff:0a00:0001", "eth" + number);
+    host.write(net + "mtu", "9000");
+  }
+  EXPECT_FALSE(network_facts(read_ports(host.root(), {})).at("roce_without_dscp").number) << "no file says it";
+  for (const std::string number : {"0", "1"}) {
+    const std::string net = "sys/class/net/eth" + number + "/";
+    host.write(net + "qos/trust", number == "0" ? "dscp" : "pcp");
+    for (const std::string point : {"roce_np", "roce_rp"}) {
+      host.write(net + "ecn/" + point + "/enable/0", "0");
+      host.write(net + "ecn/" + point + "/enable/3", number == "1" || point == "roce_np" ? "1" : "0");
+    }
+  }
+  const auto facts = network_facts(read_ports(host.root(), {}));
+  EXPECT_EQ(facts.at("roce_without_dscp").text, "mlx5_1/1");
+  EXPECT_EQ(facts.at("roce_without_ecn").text, "mlx5_0/1") << "it does not slow down as a sender";
 }
 
 TEST(Ports, SlowerThanTheOthersOfTheirHostAreNamed) {

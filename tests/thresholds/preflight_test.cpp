@@ -384,6 +384,17 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
   EXPECT_EQ(judged(0, "ib_rate_gbit", 400).state, State::fail) << "none at all is fewer";
 }
 
+TEST(Preflight, FailsForHostMemoryWithErrorsAndWarnsOfFaultyVersions) {
+  Machine machine;
+  machine.set(0, "host", "edac_uncorrected", 2, "mc1: 2");
+  expect_failure(machine, "edac_uncorrected", "node0", "mc1: 2");
+  Machine old;
+  old.set(3, "software", "faulty_versions", 1, "nccl 2.18.1: it damages data");
+  const auto finding = only_complaint(old.judged());
+  EXPECT_EQ(finding.metric, "faulty_versions");
+  EXPECT_FALSE(finding.counts());
+}
+
 TEST(Preflight, FailsForOtherRailsThanTheSiteNames) {
   const Folder folder;
   const auto site =

@@ -107,9 +107,9 @@ void read_reference(const Members& rule, const std::string& metric, Limits& limi
   }
   const double reference = rule.at("reference").number();
   if (reference <= 0) rule.at("reference").refuse("a reference must be above 0; correct it");
-  if (!rule.contains(word))
-    rule.at("reference").refuse("reference without \"margin\"; add one, as in margin: 0.10");
-  if (rule.contains("within") && rule.contains("margin")) rule.at("margin").refuse("margin and within; keep one of them");
+  if (!rule.contains(word)) rule.at("reference").refuse("reference without \"margin\"; add one, as in margin: 0.10");
+  if (rule.contains("within") && rule.contains("margin"))
+    rule.at("margin").refuse("margin and within; keep one of them");
   for (const char* other : {"min", "max", "equals"}) {
     if (rule.contains(other))
       rule.at(other).refuse(std::string(other) + " with reference and margin; keep one of them");

@@ -177,19 +177,20 @@ std::map<std::string, std::string> read_places(const Members& members, const cha
 }
 
 Members members_of(const Yaml& yaml) {
-  return yaml.members(
-      {"schema", "site", "include", "roster", "order", "fabric", "rails", "topology", "racks", "storage", "unjudged",
-       "contract", "rules"});
+  return yaml.members({"schema", "site", "include", "roster", "order", "fabric", "rails", "topology", "racks",
+                       "storage", "unjudged", "contract", "rules"});
 }
 
 /// Adds figures that a contract promises, each with the percent that a machine may be below it.
 void add_contract(const Yaml& yaml, Profile& profile) {
   const auto items = yaml.items();
   for (const Yaml& item : items) {
-    if (!item.members().contains("within")) item.refuse("a contract without \"within\"; add the percent, as in within: 5");
+    if (!item.members().contains("within"))
+      item.refuse("a contract without \"within\"; add the percent, as in within: 5");
   }
   add_site_rules(yaml, profile);
-  for (auto rule = profile.rules.end() - static_cast<std::ptrdiff_t>(items.size()); rule != profile.rules.end(); ++rule) {
+  for (auto rule = profile.rules.end() - static_cast<std::ptrdiff_t>(items.size()); rule != profile.rules.end();
+       ++rule) {
     rule->source = "contract: " + rule->source;
   }
 }

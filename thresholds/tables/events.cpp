@@ -73,14 +73,28 @@ std::string limits_of(const Yaml& yaml) {
   return table("port_limit", rows);
 }
 
+std::string versions_of(const Yaml& yaml) {
+  std::string rows;
+  for (const Yaml& row : yaml.items()) {
+    const auto members = row.members({"component", "versions", "means", "source"});
+    for (const Yaml& version : required(members, "versions", row).items()) {
+      rows += fmt::format("    FaultyVersion{{\"{}\", {}, {}, {}}},\n",
+                          required(members, "component", row).choice({"driver", "nccl"}), quoted(version),
+                          quoted(required(members, "means", row)), quoted(required(members, "source", row)));
+    }
+  }
+  return table("faulty_version", rows);
+}
+
 std::string tables_of(const Yaml& yaml) {
-  const auto members = yaml.members({"actions", "xids", "kernel_log", "port_counters"});
+  const auto members = yaml.members({"actions", "xids", "kernel_log", "port_counters", "faulty_versions"});
   std::set<std::string> actions;
   std::string text = "// Generated from events.yaml.\nnamespace shakedown {\n";
   text += actions_of(required(members, "actions", yaml), actions);
   text += xids_of(required(members, "xids", yaml), actions);
   text += shapes_of(required(members, "kernel_log", yaml));
   text += limits_of(required(members, "port_counters", yaml));
+  text += versions_of(required(members, "faulty_versions", yaml));
   return text + "}  // namespace shakedown\n";
 }
 

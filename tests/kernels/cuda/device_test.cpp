@@ -94,6 +94,7 @@ TEST_F(OnGpu, FactsAreComplete) {
   EXPECT_GT(info.memory_bytes.value_or(0), std::size_t{1} << 30);
   for (const auto* library : {"cuda", "cublaslt", "nccl"}) EXPECT_FALSE(info.versions.at(library).empty()) << library;
   for (const auto& [name, version] : info.versions) RecordProperty(name, version);
+  EXPECT_TRUE(info.multicast.has_value());
   if (info.nvls) {
     EXPECT_TRUE(info.nvls == "on" || info.nvls == "off");
   }

@@ -256,8 +256,7 @@ TEST(TrainingPlan, SaysOnWhichGpusAModelFits) {
   ASSERT_EQ(rows.size(), 9u);
   EXPECT_EQ(joined(rows.front().fits), "b300") << "179.7 GB and libraries are more than a B200 has";
   EXPECT_EQ(joined(rows.back().fits), "h100, b200, b300");
-  EXPECT_EQ(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096}, gpus).size(), 3u)
-      << "one rank shares nothing";
+  EXPECT_EQ(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096}, gpus).size(), 3u) << "one rank shares nothing";
   const auto text = memory_text({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 2}, gpus);
   EXPECT_NE(text.find("none of them"), std::string::npos) << text;
   EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 12, .tp = 8}, gpus),
