@@ -134,7 +134,9 @@ int archive(const Arguments& arguments) {
   const TimedCall call("stat", arguments.results.front());
   const auto folder = std::filesystem::weakly_canonical(arguments.results.front());
   const auto files = result_files(folder);
-  if (!files.empty()) refuse_virtual({read_results(files.front())}, "archive");
+  std::vector<Results> first;  // empty: it cannot be read, and an archive takes it all the same
+  if (!files.empty()) input_error_of([&] { first.push_back(read_results(files.front())); });
+  refuse_virtual(first, "archive");
   const auto out = arguments.out.value_or("shakedown-" + folder.filename().string() + ".tar");
   write_tarball(folder, out);
   std::puts(out.c_str());

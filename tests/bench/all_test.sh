@@ -54,6 +54,6 @@ SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}
 expect "  and stands in the stream" test "$(cut -d, -f1 "$scratch/out")" = '{"family": "preflight"'
 run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=after.json --crashed=allreduce
 run 1 "$build/tests/acceptance_test" --results=after.json --families=allreduce
-expect "a family that was measured after a death fails all the same" prints 'machine/crashed.*died in allreduce|died in allreduce'
+expect "a family that was measured after a death fails all the same" prints 'crashed in allreduce'
 
 finish

@@ -101,7 +101,7 @@ run 1 "${accept[@]}"
 expect "a death behind the last result is said, and measures nothing again" eval 'says "bench_all crashed after writing its last result: env (was ended by SIGSEGV|.*exit code 139)" && [[ $(ls arguments.*) == arguments.all ]]'
 expect "  and is no pass" eval 'prints "machine/crashed" && prints "^VERDICT: FAIL"'
 run 1 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
-expect "  whoever judges its results" prints 'died in lora_step'
+expect "  whoever judges its results" prints 'crashed in lora_step'
 rm -f dies.afterwards arguments.* measured
 cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
 touch stays
@@ -130,7 +130,7 @@ run 1 "${accept[@]}"
 expect "half a document is none" eval '[[ ! -e $latest/gemm.json ]]'
 does gemm 'sed "s/\"run_id\": *\"[^\"]*\"/\"run_id\": \"$(echo "$@" | grep -o "run-id=[^ ]*" | cut -d= -f2)\"/" '"'$scratch/stored/gemm.json'" 'kill -BUS $$'
 run 1 "${accept[@]}"
-expect "a program that dies behind its result is no pass" eval 'says "bench_gemm crashed after writing its result: env (was ended by SIGBUS|.*exit code 135)" && prints "died in gemm" && prints "^VERDICT: FAIL"'
+expect "a program that dies behind its result is no pass" eval 'says "bench_gemm crashed after writing its result: env (was ended by SIGBUS|.*exit code 135)" && prints "crashed in gemm" && prints "^VERDICT: FAIL"'
 does gemm 'echo "Authorized users only"'
 run 0 "${accept[@]}"
 expect "what else is printed before the document does not harm" test -s "$latest/gemm.json"

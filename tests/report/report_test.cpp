@@ -74,8 +74,8 @@ TEST(Markdown, BeginsWithTheVerdictAndWhatIsWrong) {
   const std::string text = markdown_text(failing());
   EXPECT_EQ(
       lines_of(text)[0],
-      "## FAIL node0 GPU 3 (rank 3, GPU-1003, 0000:13:00.0): slow GPU or power or heat, 3.2 % off: GEMM is slow; no "
-      "clock was recorded that could explain it; 1 more fault");
+      "## FAIL node0 GPU 3 (rank 3, GPU-1003, 0000:13:00.0): slow GPU or power or heat, 3.2 % off: GEMM is slow; its "
+      "clock was not recorded; 1 more fault");
   const auto bad =
       text.find("| GEMM bf16, 8192 x 8192 x 8192 (tflops) | 600 TFLOPS | min 620 | rank 3 node0 GPU-1003 +1 | fail |");
   const auto good = text.find("| AllReduce f32, 8 B (latency\\_us) | 20 us |");

@@ -55,7 +55,7 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
     name_offenders(finding, std::move(offenders));
     return finding;
   }
-  finding.detail = "the benchmark program died in " + joined(families) +
+  finding.detail = "a benchmark program crashed in " + joined(families) +
                    "; results of a second program do not show that the machine can finish";
   finding.next = "mpirun -np " + std::to_string(ranks) + " build/bench/bench_all --families=" + joined(families, ",") +
                  " --out-dir=.";
