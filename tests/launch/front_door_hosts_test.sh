@@ -55,7 +55,7 @@ if unshare --uts true 2>/dev/null; then
   expect "in a Slurm job of two nodes both are expected" grep -q -- --expect=hosts=2 arguments.gemm
   expect "  and the run of one host is not believed" prints 'machine/hosts'
   run 1 "${slurm[@]}" ABSENT=node-a2 "${accept[@]}" --startup-timeout=2
-  expect "a node that does not answer is named, left out, and missed" eval 'says "host node-a2 does not answer" && prints "machine/hosts.*node-a2|node-a2" && grep -q -- --expect=hosts=2 arguments.gemm'
+  expect "a node that does not answer is named, left out and counts as missing" eval 'says "host node-a2 does not answer" && prints "machine/hosts.*node-a2|node-a2" && grep -q -- --expect=hosts=2 arguments.gemm'
   run 3 "${slurm[@]}" ABSENT=node-a2 SLURM_STEP_ID=0 "${accept[@]}"
   expect "a step of the job is refused" says 'a step of a Slurm job of 2 nodes'
 fi
@@ -82,7 +82,7 @@ if command -v mpirun >/dev/null && "$agent" probe true 2>/dev/null; then
   limit=120
   run 1 "${operator[@]}" OMPI_MCA_plm_rsh_agent="$scratch/bin/half" "${accept[@]}" --families=preflight,gemm --startup-timeout=8
   expect "a host that does not answer is named, though mpirun waits for all" says 'host nodeb does not answer'
-  expect "  left out, and missed" eval 'grep -q -- --expect=hosts=2 arguments.gemm && prints "machine/hosts"'
+  expect "  left out and counts as missing" eval 'grep -q -- --expect=hosts=2 arguments.gemm && prints "machine/hosts"'
 
   # A host fails during GEMM: its rank stops, and the other ranks report the host.
   cat >"$tree/bin/bench_all" <<END
