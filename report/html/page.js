@@ -305,7 +305,7 @@ function what_was_judged() {
       is_proven && f.least >= 0.005 ? `${(100 * f.least).toFixed(0)} % over its floors` : '',
       f.warnings ? plural(f.warnings, 'warning') : ''];
     const link = el('a', {href: '#findings', 'data-find': name + '/'}, name);
-    rows.push(el('tr', '', el('td', '', el('span', 'is-' + tone, sign)), row_head(link), el('td', 'soft', about),
+    rows.push(el('tr', '', el('td', '', el('span', 'is-' + tone, sign)), row_head(link, el('small', '', about)),
       el('td', 'much', parts.filter(part => part).join(', '), is_proven && (data.usual || {})[name] ?
         el('small', '', data.usual[name]) : '')));
   };

@@ -11,6 +11,7 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/profile.hpp"
 
@@ -176,7 +177,7 @@ Explanation explain_collectives(const RunEvidence& run, const std::vector<Diagno
   }
   if (slow.empty()) return {};
   if (const auto cause = cause_of_waiting(slow, found)) {
-    return {.consequence = Consequence{*cause, slow.front().key.text() + " is slow as a consequence"}};
+    return {.consequence = Consequence{*cause, readable(slow.front().key) + " is slow as a consequence"}};
   }
   if (auto shared = shared_gpu(run)) {
     add_evidence(*shared, std::move(slow));
