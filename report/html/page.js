@@ -224,7 +224,7 @@ function first_screen() {
   const when = /^....-..-..T..:..:..Z$/.test(v.started) ? `${v.started.slice(0, 10)} ${v.started.slice(11, 16)} UTC`
     : v.started;
   const hosts = [...new Set((run ? run.places : []).map(([host]) => host))];
-  const version = name => ((run ? run.versions : []).find(row => row[0] === name) || [])[1];
+  const version = name => ((run ? run.versions : []).find(row => row[0] === name && row[1] !== 'unknown') || [])[1];
   const serials = run ? run.ranks.filter(rank => rank[6]).map(rank => `${rank[6]} (GPU ${rank[2]})`) : [];
   const facts = [['When', when || 'unknown'],
     ['Machine',

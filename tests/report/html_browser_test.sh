@@ -45,7 +45,7 @@ shows "  and temperatures" 'Temperature, C'
 shows "  and facts" '580.159.04'
 hides "  and nothing to be repaired" nvidia-bug-report
 hides "  and nothing a little less than nothing" '>-0.0<'
-for state in 1 2 3 4 5 6; do
+for state in 1 2 3 4 5 6 7; do
   opened "pages/state-$state.html"
   shows "state $state has an answer" '<h1>[A-Z]'
   hides "  that is not yes" 'Yes, use it'

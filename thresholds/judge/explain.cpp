@@ -153,7 +153,7 @@ std::string explain(const Measured& run, const std::vector<Profile>& profiles, c
     if (finding.key == key) explain_finding(findings, finding);
   }
   if (measured == benchmarks.end() && rules.str().empty() && findings.str().empty()) {
-    throw InputError("--explain=" + asked + ": not measured, and without a rule; the table lists the keys");
+    throw InputError("--explain=" + asked + ": not measured, and without a rule; report --all lists the keys");
   }
   out << key << "\n";
   if (measured != benchmarks.end()) explain_benchmark(out, measured->second);
