@@ -15,6 +15,9 @@ namespace {
 
 bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
 
+// A finding without a reference stays without one after another measurement.
+bool can_change(const Finding& finding) { return is_bad(finding) && finding.status != Status::no_reference; }
+
 // GPU errors, crashes, and what pre-flight prevented may be of any family.
 bool is_of_any_family(const Finding& finding) {
   constexpr std::array codes{Code::errors, Code::slowdown, Code::memory, Code::crashed, Code::complete};
@@ -53,7 +56,7 @@ std::vector<std::string> families_again(const Verdict& verdict) {
   std::set<std::string> wanted{"preflight"};
   std::size_t bad = 0;
   for (const Finding& finding : verdict.findings) {
-    if (!is_bad(finding)) continue;
+    if (!can_change(finding)) continue;
     ++bad;
     if (is_of_any_family(finding)) return verdict.asked.names;
     wanted.insert(finding.key.family());
@@ -75,7 +78,7 @@ std::string again_text(const std::string& run, const Verdict& before, const Verd
   Table table({{"failed in " + run}, {"where"}, {"before"}, {"after"}, {"now"}});
   std::size_t bad = 0, mended = 0;
   for (const Finding& finding : before.findings) {
-    if (!is_bad(finding)) continue;
+    if (!can_change(finding)) continue;
     const Finding* const next = successor(finding, after);
     const bool is_good = next != nullptr ? !is_bad(*next) : was_measured(finding.key.family(), after);
     mended += is_good ? 1 : 0;

@@ -37,6 +37,9 @@ TEST(Again, MeasuresTheFamiliesThatFailedAndThoseTheyAreComparedWith) {
   EXPECT_EQ(families_again(of({bad, open})), (Families{"preflight", "hbm", "allreduce"}));
   open.judgement = Judgement::crosscheck;
   EXPECT_EQ(families_again(of({open})), (Families{"preflight", "p2p", "allreduce"}));
+  const Finding unknown = finding("p2p", Status::no_reference, 1);
+  EXPECT_EQ(families_again(of({bad, unknown})), (Families{"preflight", "hbm"}))
+      << "a measurement gives it no reference";
   open.severity = Severity::warn;
   EXPECT_EQ(families_again(of({bad, open})), (Families{"preflight", "hbm"})) << "a warning failed nothing";
 }
