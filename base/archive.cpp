@@ -61,13 +61,13 @@ std::uint64_t Field::unsigned_integer() const {
 
 std::string Field::path_of(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
 
-void Reader::read_column(const Field& field, std::vector<std::optional<double>>& values) {
+void Reader::read_column(const Field& field, std::vector<OptionalDouble>& values) {
   values.clear();
   if (!field.value().is_array()) field.refuse("expected an array");
   values.reserve(field.value().size());
   for (const auto& value : field.value()) {
     if (!value.is_number() && !value.is_null()) field.refuse("expected numbers or null");
-    values.push_back(value.is_null() ? std::nullopt : std::optional(value.get<double>()));
+    values.push_back(value.is_null() ? OptionalDouble() : value.get<double>());
   }
 }
 

@@ -27,6 +27,7 @@
 #include "base/group.hpp"
 #include "base/key.hpp"
 #include "base/names.hpp"
+#include "base/optional_double.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -91,7 +92,7 @@ class Writer {
 
   template <class T>
   static json written(const T& value) {
-    if constexpr (is_a<T, std::optional>) {
+    if constexpr (is_a<T, std::optional> || std::same_as<T, OptionalDouble>) {
       return value ? written(*value) : json(nullptr);
     } else if constexpr (is_a<T, std::vector> || is_a<T, std::set>) {
       json list = json::array();
@@ -168,7 +169,7 @@ class Reader {
     if constexpr (is_a<T, std::optional>) {
       value.reset();
       if (!field.value().is_null()) read(field, value.emplace());
-    } else if constexpr (std::same_as<T, std::vector<std::optional<double>>>) {
+    } else if constexpr (std::same_as<T, std::vector<OptionalDouble>>) {
       read_column(field, value);
     } else if constexpr (is_a<T, std::vector>) {
       value.clear();
@@ -245,7 +246,7 @@ class Reader {
 
  private:
   // Reads one value per rank. There may be ten thousand, so no path is built for each of them.
-  static void read_column(const Field& field, std::vector<std::optional<double>>& values);
+  static void read_column(const Field& field, std::vector<OptionalDouble>& values);
 
   Field field_;
 };

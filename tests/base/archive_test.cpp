@@ -91,6 +91,13 @@ TEST(Archive, KeepsEveryBitBetweenRanks) {
   EXPECT_EQ(back.name, "a:b\n\x1f\xff");
   EXPECT_EQ(back.size, INFINITY);
   EXPECT_TRUE(std::isnan(unpacked<double>(packed(NAN), "rank 1")));
+  const std::vector<OptionalDouble> figures{0.1, std::nullopt, NAN, -INFINITY};
+  const auto same = unpacked<std::vector<OptionalDouble>>(packed(figures), "rank 1");
+  ASSERT_EQ(same.size(), 4U);
+  EXPECT_EQ(same[0], OptionalDouble(0.1));
+  EXPECT_FALSE(same[1].has_value());
+  EXPECT_TRUE(same[2].has_value() && std::isnan(*same[2])) << "a NaN is a value";
+  EXPECT_EQ(same[3], OptionalDouble(-INFINITY));
   EXPECT_EQ(unpacked<double>(packed(0.1), "rank 1"), 0.1);
   EXPECT_EQ(unpacked<std::uint64_t>(packed(UINT64_MAX), "rank 1"), UINT64_MAX);
 }

@@ -37,7 +37,7 @@ TEST(Explain, SaysWhatChecksOfAProductCannotSee) {
     ResultsBuilder builder(static_cast<int>(rates.size()));
     const std::map<std::string, double> more{{"series", series}};
     builder.add(gemm, "tflops", 700, {rates.begin(), rates.end()}, series > 0 ? more : std::map<std::string, double>{})
-        .by_rank("least_error_found", std::vector<std::optional<double>>(rates.size(), 1.18));
+        .by_rank("least_error_found", RankValues(rates.size(), 1.18));
     const Measured results{builder.results()};
     const auto profiles = profile(gemm_rule + "}\n");
     return explain(results, profiles, judge(results, profiles, {}), gemm);

@@ -12,8 +12,8 @@ namespace shakedown::testing_support {
 
 namespace {
 
-template <class T>
-std::vector<std::optional<T>>& of(std::vector<std::optional<T>>& ranks, std::size_t count, T nothing) {
+template <class Column, class T>
+Column& of(Column& ranks, std::size_t count, T nothing) {
   if (ranks.empty()) ranks.assign(count, nothing);
   return ranks;
 }
@@ -125,7 +125,7 @@ ResultsBuilder& ResultsBuilder::add(const std::string& key, const std::string& m
       row[other] = other == std::string("latency_us") ? *seconds / *seconds_of(key, other, 1)
                                                       : *seconds_of(key, other, *seconds);
       if (large && metric == other && other == std::string("latency_us"))
-        by_rank.assign(context.ranks.size(), row[other]);
+        by_rank.assign(context.ranks.size(), row[other].get<double>());
     }
   }
   rows.push_back(row);

@@ -13,7 +13,7 @@
 
 namespace shakedown::testing_support {
 
-using Values = std::vector<std::optional<double>>;
+using Values = RankValues;
 
 /// A folder that is removed at the end of the test.
 class Folder {

@@ -284,6 +284,17 @@ TEST(Reader, RefusesNaNAndInfinity) {
   }
 }
 
+TEST(Reader, ReadsAFileWhoseContextIsAfterItsRows) {
+  auto document = nlohmann::ordered_json::parse(ResultsBuilder(2).add(gemm, "tflops", 700).text());
+  nlohmann::ordered_json turned{{"benchmarks", document["benchmarks"]}, {"context", document["context"]}};
+  const Folder folder;
+  const Results results = read_results(folder.write("turned.json", turned.dump()));
+  ASSERT_EQ(results.rows.size(), 1U);
+  EXPECT_EQ(results.rows[0].metrics.at("tflops"), 700);
+  turned["benchmarks"].push_back(turned["benchmarks"][0]);
+  EXPECT_TRUE(mentions(refusal(turned.dump()), "appears twice"));
+}
+
 TEST(Reader, RefusesZeroBenchmarks) {
   EXPECT_TRUE(mentions(refusal(ResultsBuilder().text()), "zero benchmarks"));
   EXPECT_TRUE(mentions(refusal(with(good(), "\"benchmarks\"", "\"marks\"")), "zero benchmarks"));

@@ -68,7 +68,7 @@ Results measured(const Nodes& nodes) {
   builder.add(sum, "busbw_gb_per_s", nodes.busbw);
   // The catalogue's model: 8192 tokens in each step of a GPU.
   builder.add(step, "tokens_per_s", 8192e3 / nodes.step_ms, {}, {{"step_ms", nodes.step_ms}});
-  std::vector<std::optional<double>> work(static_cast<std::size_t>(8 * nodes.count), nodes.work_ms);
+  RankValues work(static_cast<std::size_t>(8 * nodes.count), nodes.work_ms);
   work.back() = nodes.work_ms * nodes.slowest_rank;
   builder.by_rank("compute_ms", work);
   return builder.results();

@@ -299,7 +299,7 @@ TEST(Input, OfAPipeOrADeviceIsRefusedAtOnce) {
 }
 
 // Eight hosts with one rank each: stored.
-std::string outcome_of_pairs(const std::function<void(std::vector<std::optional<double>>& partners)>& falsify) {
+std::string outcome_of_pairs(const std::function<void(RankValues& partners)>& falsify) {
   Results results = read_results(root / "tests/data/host-8hosts/pairs.json");
   for (Row& row : results.rows) falsify(row.by_rank.at("partner"));
   const Measured measured{std::move(results)};

@@ -100,7 +100,7 @@ TEST(Verdict, NamesTheEndsOfASlowLinkAtEitherOfThem) {
   const std::string rule =
       "  - {benchmark: \"p2p/op:read/engine:ce/dir:both/src:0/dst:1/bytes:8\", metric: "
       "copy_gb_per_s, every: rank, min: 366, source: s}\n";
-  for (const auto& [source, destination] : {std::pair{400, 100}, {100, 400}}) {
+  for (const auto& [source, destination] : {std::pair{400.0, 100.0}, {100.0, 400.0}}) {
     ResultsBuilder builder(2);
     builder.add("p2p/op:read/engine:ce/dir:both/src:0/dst:1/bytes:8", "copy_gb_per_s", 100, {source, destination});
     const Finding finding = find(judged(builder, rule), "p2p/op:read/engine:ce/dir:both/src:0/dst:1/bytes:8");

@@ -60,7 +60,7 @@ Late late_limit(const std::vector<std::pair<int, double>>& arrival) {
   return {centre, centre + std::max(late_us, late_mads * 1.4826 * median(std::move(values)))};
 }
 
-std::vector<std::pair<int, double>> known(const std::vector<std::optional<double>>& values) {
+std::vector<std::pair<int, double>> known(const RankValues& values) {
   std::vector<std::pair<int, double>> result;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i]) result.emplace_back(static_cast<int>(i), *values[i]);

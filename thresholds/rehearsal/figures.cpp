@@ -12,7 +12,7 @@ namespace shakedown::rehearsal {
 
 namespace {
 
-using Column = std::vector<std::optional<double>>;
+using Column = RankValues;
 
 constexpr double tested_gb = 148.981678;
 constexpr double pair_seconds = 1.5;

@@ -13,9 +13,9 @@ namespace shakedown::rehearsal {
 
 /// Times by rank; nullopt for a rank that took no part.
 struct Times {
-  std::vector<std::optional<double>> seconds, mhz;
-  std::vector<std::optional<double>> own;      // of a training step, its own work
-  std::vector<std::optional<double>> partner;  // of a pair of hosts, a rank
+  RankValues seconds, mhz;
+  RankValues own;      // of a training step, its own work
+  RankValues partner;  // of a pair of hosts, a rank
 };
 
 /// Returns a row whose values are all consistent with these times. `shown` is for values that no rule uses.

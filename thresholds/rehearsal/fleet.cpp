@@ -261,7 +261,7 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
     if (!row.sums) continue;
     slowest_nic *= machine_.sum(first, last);
     for (int rail = 1; rail < shape.gpus; ++rail)
-      drawn.partner[static_cast<std::size_t>(host * shape.gpus + rail)].reset();
+      drawn.partner[static_cast<std::size_t>(host * shape.gpus + rail)] = std::nullopt;
     Random random(mixed(mixed(noise_seed_, hash(row.key)),
                         static_cast<std::uint64_t>(first) << 20 | static_cast<unsigned>(number + 1)));
     if (!answers) continue;

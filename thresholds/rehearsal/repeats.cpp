@@ -11,7 +11,7 @@ namespace shakedown::rehearsal {
 
 namespace {
 
-using Column = std::vector<std::optional<double>>;
+using Column = RankValues;
 
 /// bench/p2p.cpp: a copy below this share of the upper quartile is low. bench/retest.hpp: a time above this multiple of
 /// the lower quartile is long.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 
 #include "base/archive.hpp"
 
@@ -16,5 +17,10 @@ nlohmann::json read_json(const std::filesystem::path& file);
 
 /// Parses a text that was read from `file`.
 nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text);
+
+/// The same; calls `visit` as soon as an element of the array `list` is complete, with the document as far as it is
+/// read. The visitor may take the element away, so that it need not exist as long as the document.
+nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text, const std::string& list,
+                          const std::function<void(nlohmann::json& document)>& visit);
 
 }  // namespace shakedown

@@ -76,15 +76,15 @@ std::optional<double> run_value(const Benchmark& benchmark, const std::string& m
   return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
 }
 
-std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const std::string& metric) {
-  std::vector<const std::vector<std::optional<double>>*> repetitions;
+RankValues rank_values(const Benchmark& benchmark, const std::string& metric) {
+  std::vector<const RankValues*> repetitions;
   for (const Row* row : benchmark.rows) {
     if (const auto found = row->by_rank.find(metric); found != row->by_rank.end())
       repetitions.push_back(&found->second);
   }
   if (repetitions.empty()) return {};
   if (repetitions.size() == 1) return *repetitions.front();
-  std::vector<std::optional<double>> medians(repetitions.front()->size());
+  RankValues medians(repetitions.front()->size());
   std::vector<double> values;
   for (std::size_t rank = 0; rank < medians.size(); ++rank) {
     values.clear();
@@ -119,8 +119,7 @@ std::optional<double> largest_value(const Benchmark& benchmark, const std::strin
   return largest;
 }
 
-std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
-                                  const std::vector<std::optional<double>>& arrival_us) {
+std::optional<int> last_to_arrive(const RankValues& seconds, const RankValues& arrival_us) {
   std::optional<std::size_t> shortest;
   const std::size_t ranks = std::min(seconds.size(), arrival_us.size());
   const auto known = [&](std::size_t rank) { return seconds[rank] && arrival_us[rank]; };

@@ -53,7 +53,7 @@ class Measured {
 std::optional<double> run_value(const Benchmark&, const std::string& metric);
 
 /// Returns for every rank its median over repetitions; empty if no repetition has values by rank.
-std::vector<std::optional<double>> rank_values(const Benchmark&, const std::string& metric);
+RankValues rank_values(const Benchmark&, const std::string& metric);
 
 /// Returns the texts by rank of the last repetition; empty if it has none under that name.
 std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::string& metric);
@@ -64,8 +64,7 @@ std::optional<double> largest_value(const Benchmark&, const std::string& metric)
 /// Returns the rank that the others of a collective wait for. Its own time is the shortest, by more than 5 % of theirs,
 /// and it arrived later by at least half of their waiting time. The shortest time alone is no proof: all hosts except
 /// one with a slow network have it. nullopt if there is none.
-std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
-                                  const std::vector<std::optional<double>>& arrival_us);
+std::optional<int> last_to_arrive(const RankValues& seconds, const RankValues& arrival_us);
 
 /// Returns the suspicious rank: of local work the slowest, of a collective the last to arrive. nullopt if there is no
 /// outlier.

@@ -162,21 +162,37 @@ Row read_row(const Field& field, int world_size) {
   return row;
 }
 
-std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
-  const Field list = document["benchmarks"];
-  if (!rows.is_array()) list.refuse("expected an array");
-  std::vector<Row> result;
-  std::set<std::pair<std::string, int>> seen;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Field field(document.file(), "benchmarks[" + std::to_string(i) + "]", rows[i]);
+/// Reads the rows of a document, while it is parsed or after it.
+class RowsReader {
+ public:
+  explicit RowsReader(const fs::path& file, int world_size) : file_(file), world_size_(world_size) {}
+
+  /// Reads the rows that are there and were not read before.
+  void read(json& rows) {
+    for (; next_ < rows.size(); ++next_) {
+      read_row_of(rows[next_], Field(file_, "benchmarks[" + std::to_string(next_) + "]", rows[next_]));
+      rows[next_] = nullptr;  // gives the memory back
+    }
+  }
+  std::vector<Row> take(const Field& list) {
+    if (!list.value().is_array()) list.refuse("expected an array");
+    if (rows_.empty()) {
+      list.refuse(next_ == 0 ? "zero benchmarks; did the filter match anything?"
+                             : "only aggregates; run without --benchmark_report_aggregates_only");
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  void read_row_of(json& item, const Field& field) {
     const std::string type = field["run_type"].text();
     if (type == "iteration") {
-      fill_in(rows[i], field, world_size);
-      Row row = read_row(field, world_size);
-      if (!seen.emplace(row.key, row.repetition).second) {
+      fill_in(item, field, world_size_);
+      Row row = read_row(field, world_size_);
+      if (!seen_.emplace(row.key, row.repetition).second) {
         field.refuse(row.key.text() + " appears twice with repetition_index " + std::to_string(row.repetition));
       }
-      result.push_back(std::move(row));
+      rows_.push_back(std::move(row));
     } else if (type != "aggregate") {
       field["run_type"].refuse("is \"" + type + "\", expected iteration or aggregate");
     } else {
@@ -184,14 +200,14 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
       read_outcome(field, aggregate);
       if (aggregate.error) field.refuse("an aggregate with an error: " + *aggregate.error);
     }
-    rows[i] = nullptr;  // frees memory: the document and the rows need not exist at the same time
   }
-  if (result.empty()) {
-    list.refuse(rows.empty() ? "zero benchmarks; did the filter match anything?"
-                             : "only aggregates; run without --benchmark_report_aggregates_only");
-  }
-  return result;
-}
+
+  const fs::path& file_;
+  const int world_size_;
+  std::size_t next_ = 0;
+  std::vector<Row> rows_;
+  std::set<std::pair<std::string, int>> seen_;
+};
 
 // In rank order, each once.
 void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_size) {
@@ -297,19 +313,50 @@ bool is_waiver(std::string_view text) {
                      [&](const auto& entry) { return text.starts_with(entry.second); });
 }
 
+namespace {
+
+/// Reads the parts of a result file that are there. Errors: as read_results().
+class ResultsReader {
+ public:
+  explicit ResultsReader(const fs::path& file) : file_(file) {}
+
+  /// Reads the context, if that was not done yet, and the rows that are new.
+  void read(json& document) {
+    if (!rows_) {
+      const Field root(file_, "", document);
+      root.require_object();
+      const Field google_context = root["context"];
+      if (!google_context.find("shakedown")) {
+        google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
+      }
+      context_ = read_context(google_context["shakedown"]);
+      if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
+      rows_.emplace(file_, context_.world_size);
+    }
+    if (auto& rows = document["benchmarks"]; rows.is_array()) rows_->read(rows);
+  }
+  Results take(json& document) {
+    read(document);
+    return {file_, std::move(context_), rows_->take(Field(file_, "", document)["benchmarks"])};
+  }
+
+ private:
+  const fs::path& file_;
+  Context context_;
+  std::optional<RowsReader> rows_;
+};
+
+}  // namespace
+
 Results read_results(const fs::path& path) {
   const std::string text = read_file(path);
-  json document = parse_json(path, text);
   const fs::path file = shown(path);
-  const Field root(file, "", document);
-  root.require_object();
-  const Field google_context = root["context"];
-  if (!google_context.find("shakedown")) {
-    google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
-  }
-  Results results{file, read_context(google_context["shakedown"]), {}};
-  if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
-  results.rows = read_rows(root, document["benchmarks"], results.context.world_size);
+  ResultsReader reader(file);
+  // Google Benchmark writes the context first. A file that has it later is read after it was parsed.
+  json document = parse_json(path, text, "benchmarks", [&](json& so_far) {
+    if (so_far.contains("context")) reader.read(so_far);
+  });
+  Results results = reader.take(document);
   results.sha256 = sha256(text);
   return results;
 }

@@ -15,6 +15,7 @@
 #include "base/gpu_health.hpp"
 #include "base/key.hpp"
 #include "base/nccl_link.hpp"
+#include "base/optional_double.hpp"
 #include "base/tier.hpp"
 
 namespace shakedown {
@@ -232,8 +233,9 @@ void members(Archive& archive, Context& c) {
   archive.unless("strangers_could_join", c.strangers_could_join);
 }
 
-/// Values by rank; index = rank, nullopt = this rank has none.
-using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
+/// A value of each rank; index = rank, missing = this rank has none.
+using RankValues = std::vector<OptionalDouble>;
+using ByRank = std::map<std::string, RankValues>;
 
 /// Texts by rank: facts that are not numbers (driver "580.159.03"), or the explanation of a number or of its absence
 /// under the same name. nullopt = no text for this rank.

@@ -19,7 +19,8 @@ using nlohmann::json;
 // value (RFC 8259), so a file could show different values to a person and to the judge.
 class StrictDocument : public json::json_sax_t {
  public:
-  explicit StrictDocument(const fs::path& file) : file_(file) {}
+  StrictDocument(const fs::path& file, std::string list, std::function<void(json&)> visit)
+      : file_(file), list_(std::move(list)), visit_(std::move(visit)) {}
   json take() { return std::move(root_); }
   /// The position and the reason of a parse error.
   std::size_t stopped_at = 0;
@@ -40,6 +41,7 @@ class StrictDocument : public json::json_sax_t {
     const auto [member, fresh] = open_.back()->emplace(name, nullptr);
     if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" is there twice in one object");
     member_ = &*member;
+    if (open_.size() == 1) is_in_list_ = visit_ && name == list_;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
@@ -56,7 +58,7 @@ class StrictDocument : public json::json_sax_t {
   }
   bool add(json&& value) {
     place(std::move(value));
-    return true;
+    return completed();
   }
   bool open(json&& value) {
     open_.push_back(place(std::move(value)));
@@ -64,10 +66,18 @@ class StrictDocument : public json::json_sax_t {
   }
   bool close() {
     open_.pop_back();
+    return completed();
+  }
+  // The elements of the list are in the array that the document has open.
+  bool completed() {
+    if (is_in_list_ && open_.size() == 2 && open_.back()->is_array()) visit_(root_);
     return true;
   }
 
   const fs::path& file_;
+  const std::string list_;
+  const std::function<void(json&)> visit_;
+  bool is_in_list_ = false;  // of the members of the document, the one that is read
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;
@@ -75,11 +85,14 @@ class StrictDocument : public json::json_sax_t {
 
 }  // namespace
 
-json parse_json(const fs::path& file, const std::string& text) {
+json parse_json(const fs::path& file, const std::string& text) { return parse_json(file, text, "", {}); }
+
+json parse_json(const fs::path& file, const std::string& text, const std::string& list,
+                const std::function<void(json&)>& visit) {
   if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
-  StrictDocument document(file);
+  StrictDocument document(file, list, visit);
   if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
   // Depending on the version, the position is the end of the text or one after it.
   if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");

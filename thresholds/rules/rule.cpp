@@ -242,7 +242,7 @@ class RuleJudge {
 
   /// Names ranks without a required value. True if there are any.
   template <class Value>
-  bool judge_silence(const std::vector<std::optional<Value>>& values) {
+  bool judge_silence(const std::vector<Value>& values) {
     std::vector<int> silent;
     std::vector<Culprit> culprits;
     for (const int rank : wanted_ranks()) {

@@ -82,7 +82,7 @@ class RowCheck {
   }
 
  private:
-  using Column = std::vector<std::optional<double>>;
+  using Column = RankValues;
 
   void refuse(const std::string& metric, double value, const std::string& why, std::optional<std::size_t> rank = {},
               Status status = Status::invalid) {
