@@ -122,6 +122,10 @@ class Work {
   /// Returns the choice of a library, for the record: "RING/LL128". Empty if the library does not report it.
   virtual std::string chosen() const { return ""; }
 
+  /// Returns the software that the operation uses in place of the usual one, if that makes it slower: "attention by
+  /// ...". Empty: none. Its time then says nothing about the hardware.
+  virtual std::string fallback() const { return ""; }
+
   /// Corrupts one element of the output, so that tests can prove that verify detects it.
   virtual void corrupt() {}
 

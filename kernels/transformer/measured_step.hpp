@@ -140,6 +140,7 @@ class MeasuredStep final : public Work {
   std::size_t bytes() const override { return step_.bytes(); }
   bool collective() const override { return true; }
   double expected_seconds() const override { return step_seconds_; }
+  std::string fallback() const override { return ops_->fallback(); }
   std::string chosen() const override { return deterministic_ ? "" : nondeterministic_attention; }
 
   /// Returns the phases of the checked steps, and the time of more steps without sums over ranks. One step before these

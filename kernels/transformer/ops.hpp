@@ -322,6 +322,9 @@ concept TrainingOps = requires(
   { ops.fetches_sums() } -> std::same_as<bool>;
   /// Returns the name of the attention implementation; another implementation gives other bits.
   { ops.attention_name() } -> std::same_as<std::string>;
+
+  /// Returns the software that takes the place of the usual one (Work::fallback); empty: none.
+  { ops.fallback() } -> std::same_as<std::string>;
   /// True if equal inputs give equal bits each time.
   { ops.is_deterministic() } -> std::same_as<bool>;
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share

@@ -13,6 +13,7 @@
 //   a rank comes late to most barriers                               late rank: its processor, not its GPU
 //   fixed work takes its processor longer, or its launches do        busy core: its processor, not its GPU
 //   a finding names ranks whose data were wrong                      wrong data, of each
+//   the row states a fallback, or a library is missing or too old    software
 //   more than half of all ranks miss a limit                         configuration or power: no single culprit
 #pragma once
 
@@ -33,6 +34,7 @@ enum class Cause {
   late_rank,
   busy_core,
   wrong_data,
+  software,
   configuration,
   power_or_heat,
   slow_silicon,
@@ -42,8 +44,9 @@ enum class Cause {
   slow_path
 };
 constexpr auto words(Cause) {
-  return names("slow GPU", "slow link", "slow node", "late rank", "busy core", "wrong data", "configuration",
-               "power or heat", "slow silicon", "slow NIC", "slow leaf switch", "slow uplink", "slow path");
+  return names("slow GPU", "slow link", "slow node", "late rank", "busy core", "wrong data", "software",
+               "configuration", "power or heat", "slow silicon", "slow NIC", "slow leaf switch", "slow uplink",
+               "slow path");
 }
 
 /// One measurement in which a suspect is slow.

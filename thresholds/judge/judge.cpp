@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "thresholds/culprits/fabric.hpp"
+#include "thresholds/culprits/software.hpp"
 #include "thresholds/culprits/suspects.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/crashed.hpp"
@@ -351,15 +352,19 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   refuse_unknown(given.families, measured, references.profiles);
   Verdict verdict = start(measured.files, options);
   const Selection selection = select_profile(measured.files, references.profiles);
-  UnitTable table = compare_peers(measured.benchmarks, options.families);
+  const Benchmarks comparable = of_equal_software(measured.benchmarks);  // the table refers to them
+  UnitTable table = compare_peers(comparable, options.families);
   judge_by_limits(measured, selection, table, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, table, options, verdict);
-  table = with_limits(std::move(table), verdict.findings, measured.benchmarks);
-  const auto attributions = attribute_missed_limits(verdict.findings, measured.benchmarks, table);
+  const Benchmarks of_hardware = without_fallbacks(measured.benchmarks);
+  table = with_limits(std::move(table), verdict.findings, of_hardware);
+  const auto attributions = attribute_missed_limits(verdict.findings, of_hardware, table);
   verdict.findings = attributed(std::move(verdict.findings), attributions);
   judge_by_comparison(measured, selection.profile, table, references, options, verdict);
   verdict.fleet = fleet_lines(measured, table, selection.profile, options.places);
-  verdict.culprits = diagnose(measured.benchmarks, std::move(table), verdict.findings, std::move(fabric.suspects));
+  const auto about_hardware = findings_about(of_hardware, measured.benchmarks, verdict.findings);
+  verdict.culprits = with_software(diagnose(of_hardware, std::move(table), about_hardware, std::move(fabric.suspects)),
+                                   measured.benchmarks, verdict.findings);
   append(verdict, findings_of(verdict.culprits));
   append(verdict, std::move(fabric.findings));
   verdict.summaries.insert(verdict.summaries.begin(), {Judgement::rule, rules_said(verdict, selection.profile)});

@@ -26,6 +26,7 @@ Action action_of(const Diagnosis& d) {
     case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
     case Cause::late_rank:
     case Cause::busy_core: return Action::reset;
+    case Cause::software:
     case Cause::configuration:
     case Cause::slow_silicon:
     case Cause::slow_leaf:

@@ -16,6 +16,9 @@ namespace shakedown {
 
 /// Throws InputError for the first file with an injected fault, unless that is `allowed`.
 void refuse_faults(const std::vector<Results>&, bool allowed);
+/// The text by rank of the fallback that an operation used, as slower software than the usual one.
+inline constexpr std::string_view fallback_fact = "fallback";
+
 /// Errors: InputError if a file is of a virtual GPU, which `use` does not take: "a baseline".
 void refuse_virtual(const std::vector<Results>&, const std::string& use);
 

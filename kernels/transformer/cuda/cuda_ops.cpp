@@ -302,6 +302,11 @@ std::size_t CudaOps::used_bytes() const {
   return total - available;
 }
 
+std::string CudaOps::fallback() const {
+  if (attention_->name() == "plain") return "attention by plain kernels in place of cuDNN";
+  return is_deterministic() ? "" : "attention with a gradient that is not deterministic, as cuDNN has no other here";
+}
+
 Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name() == "plain" ? 0 : 1}}; }
 
 // Products ------------------------------------------------------------------------------------------------------------

@@ -155,6 +155,7 @@ class CudaOps {
 
   // Properties of the implementation
   std::string attention_name() const { return attention_->name(); }
+  std::string fallback() const;
   bool is_deterministic() const { return attention_->is_deterministic(); }
   const Products& products() const { return products_; }
 

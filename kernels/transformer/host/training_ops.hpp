@@ -89,6 +89,7 @@ class HostOps {
   std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add, const training::ShareSummaries&);
   bool fetches_sums() const { return true; }
   static std::string attention_name() { return "plain"; }
+  static std::string fallback() { return ""; }
   static bool is_deterministic() { return true; }
   std::size_t all_gather(const T* own, T* all, std::size_t count);
   void meet() {}  // all_gather synchronizes
