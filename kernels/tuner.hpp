@@ -23,7 +23,7 @@ struct Tuning {
   int slow_turns = 1;                // number of turns in bursts for operations that take milliseconds
 };
 
-/// What the search needs of a device.
+/// The operations of a device that the search needs.
 class Trials {
  public:
   virtual ~Trials() = default;

@@ -36,7 +36,7 @@ class VirtualClock {
   double now_ = 0, heard_ = 0, longest_silence_ = 0;
 };
 
-/// What the Works of a device share.
+/// State that the Works of a device share.
 struct Shared {
   Chip chip;
   Placement placement;
@@ -182,7 +182,7 @@ class VirtualWork final : public Work {
     enqueue();
   }
 
-  /// What a product does with the choice of an earlier run.
+  /// Compares the choice of an earlier run with the first candidate, as a product does.
   void compare_with_first() {
     Candidates candidates(*this);
     static_cast<void>(one_turn(candidates, 2, bursts()));

@@ -197,7 +197,7 @@ json steps_data(const Measured& measured) {
   json steps = json::array();
   for (const auto& [key, benchmark] : measured.benchmarks) {
     const auto step = run_value(benchmark, "step_ms");
-    std::vector<std::vector<std::optional<double>>> parts;
+    std::vector<RankValues> parts;
     for (const char* const part : {"forward_ms", "backward_ms", "exposed_comm_ms", "optimizer_ms"}) {
       parts.push_back(rank_values(benchmark, part));
       parts.back().resize(std::max(parts.front().size(), parts.back().size()));
