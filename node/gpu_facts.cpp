@@ -155,6 +155,8 @@ Facts gpu_facts(const NvmlGpu& gpu, const std::optional<std::vector<Xid>>& xids,
   facts["mig"] = part_of(gpu.mig(), [](const Modes& m) { return m.now; });
   facts["persistence"] = fact_of(gpu.persistence());
   facts["compute_mode"] = fact_of(gpu.compute_mode());
+  facts["vgpu"] = fact_of(gpu.vgpu());
+  facts["confidential"] = fact_of(gpu.confidential());
   add_memory_errors(gpu, facts);
   facts["recovery_action"] = recovery_fact(gpu);
   add_xids(pci ? std::optional(*pci) : std::nullopt, xids, facts);

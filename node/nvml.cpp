@@ -419,6 +419,16 @@ Answer<bool> NvmlGpu::persistence() const {
 }
 Answer<unsigned> NvmlGpu::compute_mode() const { return library_->get<unsigned>(abi::compute_mode, handle(device_)); }
 
+Answer<bool> NvmlGpu::vgpu() const {
+  const auto mode = library_->get<unsigned>(abi::virtualization_mode, handle(device_));
+  return mode ? Answer<bool>(*mode == abi::mode_vgpu) : Answer<bool>::unknown(mode.why());
+}
+
+Answer<bool> NvmlGpu::confidential() const {
+  const auto state = library_->get<abi::ConfidentialState>(abi::confidential_state);
+  return state ? Answer<bool>(state->feature != 0) : Answer<bool>::unknown(state.why());
+}
+
 Answer<GpuMemory> NvmlGpu::memory() const {
   const auto memory = library_->get<abi::Memory>(abi::memory, handle(device_));
   return convert<GpuMemory>(

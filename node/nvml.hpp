@@ -133,6 +133,8 @@ class NvmlGpu {
   Answer<Modes> mig() const;
   Answer<bool> persistence() const;
   Answer<unsigned> compute_mode() const;  // 0 default, 2 prohibited, 3 exclusive process
+  Answer<bool> vgpu() const;              // a part of a GPU that a hypervisor divides
+  Answer<bool> confidential() const;      // confidential computing: copies to the host are encrypted
   Answer<GpuMemory> memory() const;
   /// Returns the processes with a compute context, including this one. NVML omits those that this container cannot see.
   Answer<std::vector<GpuProcess>> processes() const;

@@ -21,6 +21,10 @@ struct PciInfo {
   unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
   char bus_id[32];
 };
+struct ConfidentialState {  // nvmlConfComputeSystemState_t
+  unsigned environment, feature, developer_tools;
+};
+inline constexpr unsigned mode_vgpu = 2;  // NVML_GPU_VIRTUALIZATION_MODE_VGPU
 struct Memory {
   Size total, free, used;  // `used` includes the driver's own reservation
 };
@@ -127,6 +131,8 @@ inline constexpr Function<Return(Device, FabricInfo*)> fabric{"nvmlDeviceGetGpuF
 inline constexpr GetPair mig_mode{"nvmlDeviceGetMigMode"};
 inline constexpr GetUnsigned persistence_mode{"nvmlDeviceGetPersistenceMode"};
 inline constexpr GetUnsigned compute_mode{"nvmlDeviceGetComputeMode"};
+inline constexpr GetUnsigned virtualization_mode{"nvmlDeviceGetVirtualizationMode"};
+inline constexpr Function<Return(ConfidentialState*)> confidential_state{"nvmlSystemGetConfComputeState"};
 inline constexpr Function<Return(Device, Memory*)> memory{"nvmlDeviceGetMemoryInfo"};
 inline constexpr GetProcesses processes{"nvmlDeviceGetComputeRunningProcesses_v3"};
 inline constexpr GetProcesses processes_v2{"nvmlDeviceGetComputeRunningProcesses_v2"};  // before driver 510

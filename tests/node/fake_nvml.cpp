@@ -142,6 +142,12 @@ abi::Return nvmlShutdown() { return abi::success; }
 abi::Return nvmlSystemGetDriverVersion(char* to, unsigned size) {
   return put(line_of("driver", "").value_or("580.0"), to, size);
 }
+abi::Return nvmlSystemGetConfComputeState(abi::ConfidentialState* state) {
+  const auto line = line_of("confidential", "");
+  if (!line) return abi::not_supported;
+  *state = {0, *line == "1" ? 1U : 0U, 0};
+  return abi::success;
+}
 abi::Return nvmlDeviceGetCount_v2(unsigned* count) {
   *count = gpus();
   return abi::success;
@@ -245,6 +251,9 @@ abi::Return nvmlDeviceGetPersistenceMode(abi::Device device, unsigned* on) {
 }
 abi::Return nvmlDeviceGetComputeMode(abi::Device device, unsigned* mode) {
   return numbers(device, "nvmlDeviceGetComputeMode", mode);
+}
+abi::Return nvmlDeviceGetVirtualizationMode(abi::Device device, unsigned* mode) {
+  return numbers(device, "nvmlDeviceGetVirtualizationMode", mode);
 }
 abi::Return nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
   return numbers(device, "nvmlDeviceGetMemoryInfo", &memory->total, &memory->free, &memory->used);

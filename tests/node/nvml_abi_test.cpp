@@ -43,6 +43,10 @@ static_assert(same(pcie_width, nvmlDeviceGetCurrPcieLinkWidth) && same(pcie_widt
 static_assert(same(pcie_replays, nvmlDeviceGetPcieReplayCounter));
 static_assert(same(nvlink_state, nvmlDeviceGetNvLinkState) && same(nvlink_errors, nvmlDeviceGetNvLinkErrorCounter));
 static_assert(same(mig_mode, nvmlDeviceGetMigMode) && same(persistence_mode, nvmlDeviceGetPersistenceMode));
+static_assert(same(virtualization_mode, nvmlDeviceGetVirtualizationMode));
+static_assert(same(confidential_state, nvmlSystemGetConfComputeState));
+static_assert(sizeof(ConfidentialState) == sizeof(nvmlConfComputeSystemState_t));
+static_assert(mode_vgpu == NVML_GPU_VIRTUALIZATION_MODE_VGPU);
 static_assert(same(compute_mode, nvmlDeviceGetComputeMode) && same(memory, nvmlDeviceGetMemoryInfo));
 static_assert(same(processes, nvmlDeviceGetComputeRunningProcesses_v3));
 static_assert(same(field_values, nvmlDeviceGetFieldValues));

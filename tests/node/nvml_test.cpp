@@ -160,14 +160,28 @@ TEST(NvmlGpu, TellsItsLinks) {
 TEST(NvmlGpu, TellsItsModesAndMemory) {
   const FakeGpus gpus(
       "* nvmlDeviceGetMigMode 0 1\n* nvmlDeviceGetPersistenceMode 1\n* nvmlDeviceGetComputeMode 3\n"
-      "* nvmlDeviceGetMemoryInfo 1000 600 400\n");
+      "* nvmlDeviceGetMemoryInfo 1000 600 400\n* nvmlDeviceGetVirtualizationMode 2\nconfidential 1\n");
   const auto gpu = first(Nvml(FakeGpus::library()));
+  EXPECT_TRUE(gpu.vgpu().value());
+  EXPECT_TRUE(gpu.confidential().value());
   EXPECT_FALSE(gpu.mig()->now);
   EXPECT_TRUE(gpu.mig()->pending);
   EXPECT_TRUE(gpu.persistence().value());
   EXPECT_EQ(gpu.compute_mode().value(), 3u);
   EXPECT_EQ(gpu.memory()->total, 1000u);
   EXPECT_EQ(gpu.memory()->used, 400u);
+}
+
+TEST(NvmlGpu, ThatIsPassedThroughIsNoVgpu) {
+  const FakeGpus gpus("* nvmlDeviceGetVirtualizationMode 1\nconfidential 0\n");
+  const auto gpu = first(Nvml(FakeGpus::library()));
+  EXPECT_FALSE(gpu.vgpu().value());
+  EXPECT_FALSE(gpu.confidential().value());
+}
+
+TEST(NvmlGpu, OfAnOldDriverLeavesConfidentialComputingUnknown) {
+  const FakeGpus gpus("* nvmlDeviceGetVirtualizationMode 1\n");
+  EXPECT_FALSE(first(Nvml(FakeGpus::library())).confidential());
 }
 
 TEST(NvmlGpu, NamesTheProcessesOnIt) {

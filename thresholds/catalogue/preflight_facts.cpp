@@ -74,6 +74,8 @@ const std::array<Part, 11>& parts() {
         "mig",
         "persistence",
         "compute_mode",
+        "vgpu",
+        "confidential",
         "ecc",
         "ecc_uncorrected",
         "ecc_corrected",
