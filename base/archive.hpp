@@ -85,7 +85,8 @@ inline constexpr bool is_a = false;
 template <template <class...> class Template, class... Parts>
 inline constexpr bool is_a<Template<Parts...>, Template> = true;
 
-/// Writes members in the order of the list. NaN and infinity become null in a file and are kept between ranks.
+/// Writes members in the order of the list. NaN and infinity become null in a file; messages between
+/// ranks keep them.
 class Writer {
  public:
   using json = nlohmann::ordered_json;

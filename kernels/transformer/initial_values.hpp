@@ -10,7 +10,7 @@
 namespace shakedown::training {
 
 /// Numbers of the random tensors: each matrix, bias and adapter has its own. Element (r, c) of a tensor with `columns`
-/// columns is stddev normal((number << 32) + r columns + c).
+/// columns is stddev * normal((number << 32) + r * columns + c).
 namespace tensor {
 constexpr std::uint64_t embedding = 0, head = 1, positions = 2, head_bias = 3;
 constexpr std::uint64_t of_layer(std::size_t layer) { return 32 * (layer + 1); }

@@ -204,7 +204,7 @@ concept TrainingOps = requires(
   ops.set_bytes(p, 0xff, n);
   /// Copies bytes within device memory (queued).
   ops.copy_bytes(p, cp, n);    // to, from, bytes
-  /// Sets element (r, c) = stddev normal((tensor << 32) + r cols + c, stream 0) of reference.hpp, rounded once.
+  /// Sets element (r, c) = stddev * normal((tensor << 32) + r * cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
   /// Same for an array: value i is that of element numbers(first + i).
   ops.fill_normal(m, n, x, u, n, Numbers{});  // values, count, stddev, tensor, first, numbers

@@ -136,8 +136,7 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     }
     compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
       return fmt::format(
-          "step {}: the sum of the gradients over ranks is not finite; expected finite numbers as on each rank",
-          step + 1);
+          "step {}: the sum of the gradients over ranks is not finite, but the gradients of each rank are", step + 1);
     });
     if (check.mismatched > 0) return check;
   }

@@ -115,7 +115,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (lie::told("illegal") && calls.just_one()) write_to_illegal_address(stream);
   const auto status = real(handle, operation, alpha, a, a_is, b, b_is, beta, c, c_is, d, d_is, algorithm, workspace,
                            workspace_bytes, stream);
-  // In every product, so that the last product has the fault.
+  // Plants the fault in every matrix product, so that the last one has it.
   if (lie::told("bits")) flip_lowest_bit(static_cast<unsigned*>(d) + 4096, stream);
   flip_now_and_then(d, 8 * 4096, stream);
   if (lie::told("percent")) make_one_percent_more(static_cast<float*>(d) + 4096, stream);

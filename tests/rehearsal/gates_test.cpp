@@ -1,4 +1,5 @@
-// Tests the error rates of the judge on generated fleets. The nightly test has the numbers of docs/verdict.md.
+// Tests the error rates of the judge on generated fleets. The table in docs/verdict.md shows results of the nightly
+// test.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -59,7 +59,7 @@ shows "  and a slow rail has a sign" 'node1</th><td class="w4 out">30.0 !</td><t
 opened pages/facts.html
 shows "a host that differs is named" '580.159 on 3; 570.86 on rank 2 on node2'
 opened pages/fleet.html
-shows "what is usual" 'What is usual, against its reference: p2p -1.2 %'
+shows "what is usual" 'edian value, against its reference: p2p -1.2 %'
 shows "  and the rack that differs" 'Rack &lt;r7&gt; \(64 GPUs\): 2.3 % slower in gemm, 8 C hotter than the others; a warning'
 shows "  and how it differs" '-7.0 %</td>.*outlier: 2.3 % slower, 8 C hotter than the others</td>'
 shows "  and all parts on request" '2 parts of the fleet, by class.*driver 580.159'

@@ -286,7 +286,7 @@ TEST(Cluster, MissesFloorsThatFollowFromTheNetworkAndFromOneHost) {
 }
 
 TEST(Cluster, FasterThanItsNetworkIsInvalid) {
-  // The limit over all rails of two hosts is 8 x 50 x 2 x 15/16 = 750.
+  // The limit in GB/s: 8 rails of 50 GB/s, times 2 x 15/16 for AllReduce on 16 ranks.
   EXPECT_NE(text_of(judged(cluster(380, 80, 47, 2, 760), ndr)).find("invalid"), std::string::npos);
   EXPECT_EQ(text_of(judged(cluster(380, 80, 47, 2, 740), ndr)).find("invalid"), std::string::npos);
   EXPECT_EQ(judged(cluster(380, 80, 60), ndr).state, State::fail);

@@ -143,7 +143,7 @@ class Investigation {
       return ": the core did other work for " + percent_text(*stolen) + " of the time, " +
              (!waited                  ? "the process is unknown"
               : *waited >= *stolen / 2 ? "other threads used it"
-                                       : "no other thread used it: interrupts, firmware or a hypervisor");
+                                       : "no other thread used it, so interrupts, firmware or a hypervisor did");
     }
     return "";
   }
@@ -255,7 +255,8 @@ class Investigation {
         Diagnosis d = evidence_.diagnosis({Cause::power_or_heat}, {rank});
         d.fails = peers_count();
         d.percent = 100 * *clock;
-        d.detail = "its clock is " + percent_text(*clock) + " below that of its peers, and the driver reports the reason";
+        d.detail =
+            "its clock is " + percent_text(*clock) + " below that of its peers, and the driver reports the reason";
         d.next =
             evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d PERFORMANCE,TEMPERATURE,POWER");
         suspects_.push_back(std::move(d));

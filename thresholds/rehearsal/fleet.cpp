@@ -24,7 +24,7 @@ constexpr double port_gb_per_s = 397, memory_gb_per_s = 4300;
 constexpr double nic_gb_per_s = 50, nic_reached = 0.95;
 /// AllToAll: published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
 constexpr double all_to_all_reached = 0.86;
-/// busbw of NCCL's rings inside one host for infinitely large messages (4ranks/1: 364 GB/s at 8 GiB).
+/// Limit of the busbw of NCCL's rings inside one host for very large messages. At 8 GiB, a stored run has 364 GB/s.
 constexpr double ring_gb_per_s = 365;
 /// The time of a message between hosts, and of each doubling of the hosts in NCCL's trees. Guesses: 5 us for RDMA and
 /// its proxy.

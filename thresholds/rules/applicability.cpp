@@ -133,7 +133,8 @@ Applicability applicability(const Conditions& conditions, const Context& context
   const std::string wanted = *conditions.nvls ? "on" : "off";
   const std::string state = context.nccl.nvls.value_or("");
   if (state != "on" && state != "off") {
-    return {Applies::unknown_nvls, "for nvls " + wanted + ", the run did not record its state"};
+    return {Applies::unknown_nvls,
+            "the rule is for nvls " + wanted + ", and the run did not record whether NVLS was on"};
   }
   if (state != wanted) return {Applies::no, "for nvls " + wanted + ", the run has it " + state};
   return {};

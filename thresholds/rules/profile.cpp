@@ -158,8 +158,7 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     if (*limit < 0) found->second.refuse(std::string(name) + " is negative, but no metric can be");
   };
   read("min", limits.min);
-  if (limits.min == 0)
-    rule.at("min").refuse("min: 0 cannot fail; write the value of a healthy machine");
+  if (limits.min == 0) rule.at("min").refuse("min: 0 cannot fail; write the value of a healthy machine");
   read("max", limits.max);
   read("equals", limits.equals);
   read("spread_max", limits.spread_max);
@@ -485,7 +484,8 @@ void add_site_rules(const Yaml& yaml, Profile& profile) {
         own.replaces += (own.replaces.empty() ? "" : "; ") + shipped.at + ": " + shipped.source;
         replaced = true;
       } else {
-        refuse_overlap(own, shipped, items[i], "write the same ranks, hosts, nvls and tier to replace it");
+        refuse_overlap(own, shipped, items[i],
+                       "to replace that rule, give this one the same ranks, hosts, nvls and tier");
       }
     }
     return replaced;

@@ -75,7 +75,7 @@ bool is_octal_trap(std::string_view word) {
 Yaml Yaml::load(const fs::path& file) {
   const std::string text = read_file(file);
   try {
-    // Texts without these characters have neither anchors nor another document, and are parsed once.
+    // A text without these characters has no anchors and one document only, so one parse is enough.
     const auto has = [&](const char* mark) { return text.find(mark) != std::string::npos; };
     if (has("&") || has("---") || has("...")) {
       std::istringstream events(text);

@@ -129,7 +129,8 @@ class RowCheck {
       return refuse(metric, value, number_text(value) + ": cannot be below zero", rank);
     }
     if (value < can.least) {
-      return refuse(metric, value, "faster than any GPU can answer: must be at least " + number_text(can.least) + " us", rank);
+      return refuse(metric, value, "faster than any GPU can answer: must be at least " + number_text(can.least) + " us",
+                    rank);
     }
     if (!can.ceiling || value <= *can.ceiling * ceiling_allowance) return;
     refuse(metric, value, "above the physical limit: the measurement is wrong", rank);
@@ -221,8 +222,7 @@ class RowCheck {
   }
 
   void require_all(const std::string& metric, const Column& values) {
-    if (family_ == "pairs")
-      return;  // idle hosts have none; one with a partner but no value did not answer: fabric.cpp
+    if (family_ == "pairs") return;  // idle hosts have none; one with a partner but no value did not answer: fabric.cpp
     for (const int rank : required_ranks(row_.key, context_)) {
       const auto index = static_cast<std::size_t>(rank);
       if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
@@ -309,8 +309,7 @@ class RowCheck {
       refuse("samples", *samples, "not a share of " + number_text(row_.iterations) + " iterations");
     }
     if (!cv && *samples >= samples_for_cv && family_ != "preflight") {
-      refuse("cv", 0, "was sampled " + number_text(*samples) + " times but has no cv", {},
-             Status::inconclusive);
+      refuse("cv", 0, "was sampled " + number_text(*samples) + " times but has no cv", {}, Status::inconclusive);
     }
     if (cv && *cv > std::sqrt(*samples)) refuse("cv", *cv, "more than " + number_text(*samples) + " samples can have");
     double last = 0;
@@ -322,7 +321,7 @@ class RowCheck {
       last = std::max(last, *value);
       // No sample is further from the mean (Samuelson's inequality).
       const double most = 1e6 * row_.real_time * (1 + cv.value_or(HUGE_VAL) * std::sqrt(*samples)) * (1 + rounding);
-      if (*value > most) refuse(part, *value, "more than mean and cv allow, " + number_text(most) + " us");
+      if (*value > most) refuse(part, *value, "with this mean and cv it cannot be above " + number_text(most) + " us");
     }
   }
 
@@ -388,8 +387,8 @@ class RowCheck {
       if (took && (exposed != nullptr || context_.world_size == 1)) {
         const double sum = *mine + at(exposed).value_or(0);
         if (std::abs(sum / (*took * 1e3) - 1) > tolerance)
-          refuse("compute_ms", *mine, "with its waiting time, contradicts a step of " + number_text(*took * 1e3) + " ms",
-                 rank);
+          refuse("compute_ms", *mine,
+                 "with its waiting time, contradicts a step of " + number_text(*took * 1e3) + " ms", rank);
       }
       // Cycles were counted in the same steps. At the power limit the clock differs: while a GPU waits for others it
       // draws less power, and its clock rises.
@@ -415,8 +414,9 @@ class RowCheck {
     if (profile_ == nullptr || family_ == "preflight" || family_ == "pairs") return;
     const auto samples = run_value("samples");
     if (const auto least = profile_->samples_min; least && samples.value_or(0) < *least) {
-      return refuse("samples", samples.value_or(0),
-                    "fewer samples than required: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
+      return refuse(
+          "samples", samples.value_or(0),
+          "fewer samples than required: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
     }
     const auto most = profile_->cv_max.find(family_);
     // A short row that was noisy once has been measured again.

@@ -45,7 +45,7 @@ struct UnitValue {
   double value = 0, shortfall = 0;
 };
 
-// One row; if each rank or each pair works by itself, the rows of all of them.
+// Returns the row. If ranks or pairs are measured one at a time, it returns the rows of all ranks or pairs.
 struct OneRow {
   PeerClass kind;
   std::vector<UnitValue> values;
