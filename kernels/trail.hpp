@@ -77,7 +77,7 @@ class Trail {
   /// Returns the message of a check for a missing output, counted from the begin of `earlier`.
   std::string missing(std::size_t place) const {
     return "operation " + std::to_string(place + 1) + " of the last " + std::to_string(queued_) +
-           " have a different output than the last one: one was skipped, or was incomplete";
+           " has a different output, expected that of the last one: one was skipped, or was incomplete";
   }
   std::size_t step() const { return step_; }
   std::size_t head() const { return std::min(step_, bytes_); }

@@ -162,8 +162,9 @@ std::optional<std::size_t> pick_fastest(Trials& trials, std::size_t count, const
       take_turn(in_bursts);
     }
   }
+  if (candidates.size() == 1) return candidates.front().index;
   const double best = best_of(candidates);  // an operation that takes long is a lasting load by itself
-  if (tuning.sustained > 0 && candidates.size() > 1 && best > short_lived && best < repeats_exactly) {
+  if (tuning.sustained > 0 && best > short_lived && best < repeats_exactly) {
     race(turns, candidates, tuning.sustained);
   }
 

@@ -121,7 +121,7 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
   }
   if (!succeeded(ending)) {
     program.require_end_of_ranks(ending);
-    program.complain(ending, "died after its result");
+    program.complain(ending, "crashed after writing its result");
     mark_crashed(folder, family, program);
   }
   return std::nullopt;
@@ -152,7 +152,7 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   const bool nothing_yet = missing.size() == programs.families.size();
   if (nothing_yet && ending.code == exit_usage && !program.said.empty()) throw InputError(program.said);
   if (missing.empty()) {
-    program.complain(ending, "died after its last result");
+    program.complain(ending, "crashed after writing its last result");
     mark_crashed(folder, last, program);
     return {};
   }

@@ -167,7 +167,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       over_tcp_(!launch.prefix.empty()),
       name_("bench_" + name),
       log_(folder / "log", RunFile::Mode::append),
-      has_one_host_(launch.host_count == 1),
+      has_one_host_(launch.hosts.empty() && launch.host_count == 1),
       restarts_(!launch.rank),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);

@@ -56,13 +56,19 @@ expect "a gate whose program is on a dead mount is closed" prints '^shakedown: s
 
 # The kernel does not end a process that waits for an answer to a request that the server has read.
 mkdir stuck
+# shellcheck disable=SC2016
+if ! unshare --mount python3 "$here/dead_mount.py" --unkillable stuck bash -c 'cat stuck/file & sleep 1; kill -KILL $!
+    sleep 1; grep -q "^State:.*D" /proc/$!/status' 2>/dev/null; then
+  echo "SKIP: a part: this kernel ends processes that wait for FUSE"
+  finish
+fi
 for command in "report --results=$scratch/stuck/run" "nodes --results=$scratch/stuck/run" \
   "accept --families=jitter --results=$scratch/stuck/results"; do
   began=${EPOCHREALTIME/./}
   # shellcheck disable=SC2086
   limit=60 run 3 unshare --mount python3 "$here/dead_mount.py" --unkillable "$scratch/stuck" "$shakedown" $command
   expect "${command%% *}: a process that SIGKILL does not end is left alone" \
-    says "stuck[^ ]* does not answer, 2 s; process [0-9]+ waits in the kernel and stays"
+    says "stuck[^ ]* does not answer, 2 s; process [0-9]+ is blocked in the kernel and cannot be killed"
   expect "  in time" test $(((${EPOCHREALTIME/./} - began) / 1000)) -lt 10000
 done
 finish

@@ -99,7 +99,7 @@ done
 
 # --- one rank skips one collective --------------------------------------------------------------------------------------------
 # In NCCL: the second operation of all; one in the 200 ms in which a new communicator settles; one that is timed.
-skip_places=("connect 1" "connect 100" "sample 60000")
+skip_places=("connect 1" "connect 100" "sample 30000")
 [[ $backend == cuda ]] || skip_places=("sample 0")
 for ((i = 0; i < (repeat > ${#skip_places[@]} ? repeat : ${#skip_places[@]}); ++i)); do
   wants skip && [[ $ranks -gt 1 ]] || break

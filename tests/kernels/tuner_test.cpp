@@ -50,6 +50,8 @@ TEST(Tuner, TakesTheFastestThatRuns) {
   EXPECT_EQ(pick_fastest(times, 4, {.seconds = 0.2}), 2U);
   Times in_bursts({1.2e-3, HUGE_VAL, 1e-3, 1.1e-3});
   EXPECT_EQ(pick_fastest(in_bursts, 4, gemm_tuning(DType::bf16, Load::burst)), 2U);
+  Times alone({1e-3, 2e-3, 2e-3});
+  EXPECT_EQ(pick_fastest(alone, 3, gemm_tuning(DType::int8, Load::burst)), 0U) << "the first turn drops the others";
   Times none({HUGE_VAL, HUGE_VAL});
   EXPECT_EQ(pick_fastest(none, 2, {.seconds = 0.2}), std::nullopt);
 }
