@@ -153,6 +153,8 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 
 class Collector {
  public:
+  explicit Collector(double launches) : launches_(launches) {}
+
   UnitTable collect(const Benchmarks& benchmarks, const FamilySet& families) {
     for (const auto& [key, benchmark] : benchmarks) {
       if (!families.contains(key.family())) continue;
@@ -177,7 +179,6 @@ class Collector {
     const Key key = pooled_key(benchmark.key, hosts);
     const bool per_host = key.part("scope") == "node";
     const auto sources = hosts.sources(benchmark.key);
-    const std::size_t repetitions = benchmark.rows.size();
     std::set<std::size_t> seen;  // hosts: their ranks share one value
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
@@ -188,12 +189,23 @@ class Collector {
       Comparison& comparison = comparison_of(key, metric, facts.device);
       if (comparison.values.empty()) {
         comparison.kind = *row.peers;
+        comparison.kind.effect += launches_;
+        comparison.kind.class_effect += launches_;
         comparison.example = benchmark.key;
         comparison.context = &context;
       }
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
-      comparison.values.push_back({unit_at(facts.rank, from), *values[i], 0, repetitions});
+      comparison.values.push_back({unit_at(facts.rank, from), *values[i], 0, repetitions_of(benchmark, metric, i)});
     }
+  }
+
+  // Nodes of a combined run have not all repeated the same rows.
+  static std::size_t repetitions_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
+    if (benchmark.rows.size() == 1) return 1;
+    return static_cast<std::size_t>(std::ranges::count_if(benchmark.rows, [&](const Row* row) {
+      const auto found = row->by_rank.find(metric);
+      return found != row->by_rank.end() && found->second[rank];
+    }));
   }
 
   static Key pooled_key(const Key& key, const Hosts& hosts) {
@@ -218,6 +230,7 @@ class Collector {
     return table_.comparisons[last_];
   }
 
+  double launches_;
   UnitTable table_;
   HostsByContext hosts_;
   std::map<std::tuple<Key, std::string, std::string>, std::size_t> index_;
@@ -343,8 +356,8 @@ Finding finding_of_hosts(const Comparison& c) {
 
 }  // namespace
 
-UnitTable compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
-  UnitTable table = Collector().collect(benchmarks, families);
+UnitTable compare_peers(const Benchmarks& benchmarks, const FamilySet& families, double launches) {
+  UnitTable table = Collector(launches).collect(benchmarks, families);
   compare(table);
   auto populations = find_populations(table, DividingFacts(benchmarks));
   if (populations.empty()) return table;

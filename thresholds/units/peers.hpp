@@ -12,8 +12,9 @@
 
 namespace shakedown {
 
-/// Builds the table of a run from the benchmarks of these families, without errors and waivers.
-UnitTable compare_peers(const Benchmarks&, const FamilySet& families);
+/// Builds the table of a run from the benchmarks of these families, without errors and waivers. `launches`: the allowed
+/// difference of healthy ranks that were measured in different launches, in addition to that within one.
+UnitTable compare_peers(const Benchmarks&, const FamilySet& families, double launches = 0);
 
 /// Returns the families in which ranks were compared and can fail.
 std::set<std::string> compared_families(const UnitTable&);
