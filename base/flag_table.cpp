@@ -107,7 +107,7 @@ const std::string steps = "bench_train_step bench_lora_step";
 const std::string readers = "report nodes acceptance_test", judging = measuring + " " + readers;
 const std::string comparing = judging + " regress";
 const std::string baselines = "baseline_create baseline_merge baseline_show";
-const std::string all_judges = comparing + " archive compare demo stored " + baselines;
+const std::string all_judges = comparing + " archive compare demo stored fleet " + baselines;
 
 /// A row without takers is the title of a group.
 const FlagTable rows{
@@ -157,12 +157,14 @@ const FlagTable rows{
     {"judgement"},
     {"--results", "=F[,F...]", readers + " regress archive baseline_create",
      "result files, or folders of them; in a folder of runs, the latest run", list},
+    {"--results", "=DIR[,DIR...]", "fleet",
+     "folders of runs, such as DIR/NODE/RUN; the newest complete run of each node", list},
     {"--families", "=A,B", readers + " regress compare", "judge only these; at best PARTIAL, or FIT for preflight",
      list},
     {"--thresholds", "=F", all_judges,
      "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
-    {"--site", "=FILE", judging, "site file: fabric, topology, roster and limits of this cluster"},
-    {"--roster", "=FILE", judging, "file of expected hosts; a line is host, host 8, host slots=8 or node[1-4]"},
+    {"--site", "=FILE", judging + " fleet", "site file: fabric, topology, roster and limits of this cluster"},
+    {"--roster", "=FILE", judging + " fleet", "file of expected hosts; a line is host, host 8, host slots=8 or node[1-4]"},
     {"--expect", "=WHAT", judging + " bench", "expected machine: ranks=8,hosts=2,backend=cuda (SHAKEDOWN_EXPECT)"},
     {"--baseline", "=F[,F...]", comparing + " baseline_merge baseline_show", "compare with baseline.json or results",
      list},
@@ -171,7 +173,7 @@ const FlagTable rows{
     {"--scaling", "=DIR[,DIR...]", readers, "results of the same benchmarks on other numbers of ranks or nodes", list},
     {"--run-id", "=ID", readers, "id that all files must have; @FILE reads it from FILE"},
     {"--mixed-runs", "", readers, "permit files of different runs"},
-    {"--allow-faults", "", comparing + " compare", "permit results with an injected fault, for tests"},
+    {"--allow-faults", "", comparing + " compare fleet", "permit results with an injected fault, for tests"},
     {"--min-effect", "=X", "regress compare", "smallest relative change to report (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR, and add this one if nothing is worse"},
     {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL"},
@@ -184,9 +186,11 @@ const FlagTable rows{
     {"--floors", "=F.yaml", baselines, "propose a profile named F from the observed values"},
     {"--quantile", "=X", baselines, "with --floors: quantile of the values for a floor (0.01)", lower_half},
     {"--margin", "=X", baselines, "with --floors: margin below that quantile (0.03)", share},
-    {"--nodes", "=DIR", "nodes stored", "write good_nodes, bad_nodes (host files) and nodes.json there"},
-    {"--scontrol", "", "nodes stored", "print Slurm commands that drain bad nodes and resume good ones"},
-    {"--kubectl", "", "nodes stored", "print the same commands for Kubernetes"},
+    {"--nodes", "=DIR", "nodes stored fleet", "write good_nodes, bad_nodes (host files) and nodes.json there"},
+    {"--scontrol", "", "nodes stored fleet", "print Slurm commands that drain bad nodes and resume good ones"},
+    {"--kubectl", "", "nodes stored fleet", "print the same commands for Kubernetes"},
+    {"--json", "=F", "fleet", "write each node with its state, reasons and next step as JSON"},
+    {"--csv", "=F", "fleet", "write a row for each node"},
     {"--explain", "=KEY", "report acceptance_test", "print the rules and the values of this key"},
     {"--all", "", all_judges, "also list values without a rule, and the copies of every host"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},

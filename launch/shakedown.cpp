@@ -27,6 +27,7 @@
 #include "base/nearest_word.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "base/utc.hpp"
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
 #include "launch/demo.hpp"
@@ -39,6 +40,7 @@
 #include "report/baseline.hpp"
 #include "report/compare.hpp"
 #include "report/culprits.hpp"
+#include "report/fleet.hpp"
 #include "report/judge_apart.hpp"
 #include "report/markdown.hpp"
 #include "report/node_commands.hpp"
@@ -98,22 +100,48 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
   replace_file(folder / "nodes.json", nodes_json(list));
 }
 
-int nodes(const Arguments& arguments) {
+// Writes host files, and prints commands for the scheduler.
+void act_on(const NodeList& list, const Arguments& arguments) {
+  if (arguments.nodes) write_nodes(*arguments.nodes, list);
+  if (arguments.scontrol) std::fputs(scontrol_commands(list).c_str(), stdout);
+  if (arguments.kubectl) std::fputs(kubectl_commands(list).c_str(), stdout);
+}
+
+void check_commands(const Arguments& arguments) {
   if (arguments.scontrol && arguments.kubectl)
     throw InputError("--scontrol and --kubectl: give one of them; see --help");
+}
+
+int nodes(const Arguments& arguments) {
+  check_commands(arguments);
   const Judged all = judged(arguments);
   if (all.verdict.backend == Backend::virtual_gpu) {
     throw InputError("nodes: the run is of --backend=virtual, and no node was measured; measure with --backend=cuda");
   }
   write_outputs(outputs_of(arguments), all);
   const NodeList list = decide_nodes(all.verdict);
-  if (arguments.nodes) write_nodes(*arguments.nodes, list);
-  if (arguments.scontrol) std::fputs(scontrol_commands(list).c_str(), stdout);
-  if (arguments.kubectl) std::fputs(kubectl_commands(list).c_str(), stdout);
+  act_on(list, arguments);
   if (!arguments.nodes && !arguments.scontrol && !arguments.kubectl) std::fputs(nodes_json(list).c_str(), stdout);
   const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
   if (std::any_of(list.nodes.begin(), list.nodes.end(), bad)) return 1;
   return list.undecided_because.empty() ? 0 : 3;
+}
+
+void write_fleet(const OutputFiles& files, const Fleet& fleet) {
+  if (const auto file = files.find("--csv"); file != files.end()) replace_file(file->second, fleet_csv(fleet));
+  if (const auto file = files.find("--json"); file != files.end()) replace_file(file->second, fleet_json(fleet));
+}
+
+// If commands are requested, standard output has nothing else.
+int fleet(const Arguments& arguments) {
+  check_commands(arguments);
+  const Fleet all = judge_fleet(arguments);
+  write_fleet(arguments.outputs, all);
+  act_on(all.list(), arguments);
+  const double now = seconds_of(utc_now()).value_or(0);
+  std::FILE* const to = arguments.scontrol || arguments.kubectl ? stderr : stdout;
+  std::fputs(fleet_text(all, style_of(arguments), now).c_str(), to);
+  return all.exit_code;
 }
 
 // Removes old host files if the input could not be judged: no node is proven good.
@@ -125,6 +153,23 @@ void replace_nodes(const std::vector<std::string>& words, const std::string& why
       write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
     } catch (const CannotWrite& error) {
       std::fprintf(stderr, "shakedown: %s\n", error.what());
+    }
+  }
+}
+
+// The same for the files of a fleet that could not be judged.
+void replace_fleet(const std::vector<std::string>& words, const std::string& why) {
+  if (!output_over_input(words).empty()) return;
+  Fleet none;
+  none.left_out.push_back({"shakedown fleet", why});
+  for (const std::string& word : words) {
+    for (const std::string flag : {"--csv", "--json"}) {
+      if (!word.starts_with(flag + "=")) continue;
+      try {
+        write_fleet({{flag, word.substr(flag.size() + 1)}}, none);
+      } catch (const CannotWrite& error) {
+        std::fprintf(stderr, "shakedown: %s\n", error.what());
+      }
     }
   }
 }
@@ -178,6 +223,9 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return report(call.arguments, call.channel); }},
       {"nodes", stored, "print ISOLATE, RESET or MONITOR for each node as JSON; exit 1 if one is bad",
        Verb::arguments, [](const Call& call) { return nodes(call.arguments); }},
+      {"fleet", "--results=DIR[,DIR...] [flags]",
+       "judge the newest run of each node, and compare the GPUs of all nodes with each other", Verb::arguments,
+       [](const Call& call) { return fleet(call.arguments); }},
       {"regress", "--results=F [--baseline=F | --store=DIR] [flags]",
        "compare with a baseline or with earlier runs; exit 1 if anything is worse", Verb::arguments,
        [](const Call& call) { return regress(call.arguments); }},
@@ -312,7 +360,8 @@ bool names_results(const std::vector<std::string>& words) {
 
 // Removes old reports if there is no verdict, but not the stored verdict, which is input.
 void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
-  if (has_verb(words, {"nodes"})) replace_nodes(words, why);
+  if (has_verb(words, {"nodes", "fleet"})) replace_nodes(words, why);
+  if (has_verb(words, {"fleet"})) return replace_fleet(words, why);
   if (has_verb(words, {"regress"})) {
     Regression none;
     none.exit_code = 2;

@@ -113,7 +113,7 @@ Arguments parse_arguments(const std::string& taker, const std::vector<std::strin
   const auto given = parse_flags(all_flags(), taker, words);
   auto arguments = arguments_of(given, with_equals(all_flags(), taker, words), thresholds);
   given("--results", arguments.results);
-  for (auto& path : arguments.results) path = latest_of(path);
+  for (auto& path : arguments.results) path = taker == "fleet" ? path : latest_of(path);
   given("--families", arguments.judge.families.names);
   arguments.regression.families = arguments.judge.families;
   given("--scaling", arguments.scaling);

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 
-/// Returns CSV by RFC 4180, but with line feeds, and with a header row. Unknown values are empty.
+/// Returns one line of CSV.
+std::string csv_row(const std::vector<std::string>& cells);
+
+/// Returns CSV as RFC 4180 describes it, but with line feeds, and with a row of names first. Unknown is empty.
 std::string csv_text(const Verdict&);
 
 }  // namespace shakedown

@@ -56,6 +56,12 @@ shakedown_test(report_test unit PROGRAM report_tests
 shakedown_test(headline_test unit PROGRAM report_tests SOURCES report/headline_test.cpp rehearsal/outcome.cpp
   LIBRARIES shakedown::rehearsal)
 
+# Runs of separate nodes, judged together.
+shakedown_test(fleet_test unit SOURCES report/fleet_test.cpp LIBRARIES shakedown::rehearsal shakedown::report)
+target_compile_definitions(fleet_test PRIVATE SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>")
+add_dependencies(fleet_test shakedown)
+shakedown_nightly(fleet fleet_test)
+
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
 target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")

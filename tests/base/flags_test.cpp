@@ -97,7 +97,7 @@ TEST(WrongUsage, IsRefusedWithTheNameOfTheFlagAndTheReason) {
            {"measure", {"--for=1h"}, "--for: measure does not take it; it is a flag of accept"},
            {"report", {"--width=39"}, "--width: '39' must be a number of columns from 40"},
            {"report", {"--color=red"}, "--color: 'red' is not one of yes, no"},
-           {"report", {"--scontrol"}, "--scontrol: report does not take it; it is a flag of nodes"},
+           {"report", {"--scontrol"}, "--scontrol: report does not take it; it is a flag of fleet, nodes"},
            {"report", {"stray"}, "unknown flag \"stray\""},
            {"regress", {"--min-effect=0"}, "--min-effect: '0' must be above 0"},
            {"regress", {"--min-effect=1"}, "--min-effect: '1' must be above 0 and below 1"},

@@ -326,7 +326,7 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--results=" + path("bad.json")), "--results is given twice");
   expect_refused(accept_file("good.json", "--mixed-runs --mixed-runs"), "--mixed-runs is given twice");
   expect_refused(accept_file("good.json", "--nodes=" + path("list")),
-                 "acceptance_test does not take it; it is a flag of nodes");
+                 "acceptance_test does not take it; it is a flag of fleet, nodes");
 }
 
 TEST_F(AcceptanceTest, ReadsAFolderAndRefusesAnEmptyOne) {
@@ -943,7 +943,7 @@ TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
   accept_file("good.json", "--verdict=" + path("verdict.json"));
   const auto results = " --results=" + path("good.json"), baseline = " --baseline=" + path("good.json");
   for (const auto& [words, reason] : std::vector<std::pair<std::string, std::string>>{
-           {"report --scontrol" + results, "--scontrol: report does not take it; it is a flag of nodes"},
+           {"report --scontrol" + results, "--scontrol: report does not take it; it is a flag of fleet, nodes"},
            {"report --min-effect=0.1" + results, "--min-effect: report does not take it; it is a flag of compare, regress"},
            {"report --skip-unmeasured" + results, "it is a flag of acceptance_test"},
            {"nodes --explain=gemm" + results, "it is a flag of acceptance_test, report"},

@@ -383,6 +383,22 @@ fs::path followed(const fs::path& file) {
   return fs::weakly_canonical(file);
 }
 
+namespace {
+
+/// True if the folder has folders of nodes with runs in them, as ci/slurm/array.sbatch leaves it.
+bool has_runs_of_nodes(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& node : fs::directory_iterator(folder, error)) {
+    if (!node.is_directory(error)) continue;
+    for (const auto& run : fs::directory_iterator(node.path(), error)) {
+      if (run.is_directory(error) && !result_files(run.path()).empty()) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
   std::vector<fs::path> files;
   for (const fs::path& path : files_or_folders) {
@@ -406,6 +422,11 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       throw InputError(shown(path).string() +
                        ": a soak, whose rounds were judged as they were measured; its verdict is " +
                        (path / "verdict.json").string() + " (--verdict), and rounds/ has the last");
+    }
+    if (inside.empty() && has_runs_of_nodes(path)) {
+      throw InputError(
+          shown(path).string() +
+          ": has runs of several nodes; judge them together with shakedown fleet --results=" + shown(path).string());
     }
     if (inside.empty())
       throw InputError(shown(path).string() + ": no result files (*.json) in this folder; run the benchmarks");

@@ -1,0 +1,228 @@
+// Fleets whose nodes were measured separately: generated runs with known faults, in memory and as folders.
+#include "report/fleet.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/process.hpp"
+#include "tests/nightly.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/rehearsal/fleet.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/site.hpp"
+
+namespace shakedown::fleet_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using rehearsal::Fault;
+using rehearsal::Weakness;
+using testing_support::is_nightly;
+using testing_support::seeds;
+
+const fs::path source = SHAKEDOWN_SOURCE_DIR;
+constexpr std::uint64_t first_seed = 71000;  // limits were not tuned with these
+
+struct Cluster {
+  int nodes = 8, gpus = 8;
+  std::uint64_t seed = first_seed;
+  std::vector<Fault> faults = {};  // Fault::host is the node
+};
+
+std::string name_of(int node) { return fmt::format("n{:03}", node); }
+
+/// The run of one node, as if it were the only one.
+std::vector<Results> run_of(const Cluster& cluster, int node, const std::string& started = "2026-11-25T06:00:00Z") {
+  static const rehearsal::Noise noise = rehearsal::read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
+  rehearsal::Order order;
+  order.shape.gpus = cluster.gpus;
+  order.noise = noise;
+  order.seed = cluster.seed * 1000 + static_cast<std::uint64_t>(node);
+  for (Fault fault : cluster.faults) {
+    if (fault.host != node) continue;
+    fault.host = 0;
+    order.faults.push_back(fault);
+  }
+  auto files = rehearsal::Fleet(order).results();
+  for (Results& file : files) {
+    file.context.started = started;
+    for (RankFacts& rank : file.context.ranks) rank.host = name_of(node);
+    for (HostFacts& host : file.context.inventory) host.host = name_of(node);
+  }
+  return files;
+}
+
+Verdict verdict_of(const Measured& measured) {
+  static const auto profiles = load_profiles(source / "thresholds");
+  const Profile* const ours = select_profile(measured.files, profiles).profile;
+  return judge(measured, References({on_site(*ours, nullptr, measured)}), {});
+}
+
+Fleet judged(const Cluster& cluster) {
+  FleetJudge fleet;
+  for (int node = 0; node < cluster.nodes; ++node) {
+    const Measured measured(run_of(cluster, node));
+    fleet.add(measured.files, verdict_of(measured), {name_of(node)}, name_of(node), true);
+  }
+  return std::move(fleet).judge({}, {});
+}
+
+TEST(AFleet, ThatIsHealthyAccusesNoNode) {
+  for (int i = 0; i < seeds(20); ++i) {
+    const Fleet fleet = judged({.seed = first_seed + static_cast<std::uint64_t>(i)});
+    EXPECT_EQ(fleet.state, State::pass) << i << ": " << headline_text(fleet);
+    EXPECT_TRUE(fleet.list().undecided_because.empty());
+    EXPECT_EQ(fleet.gpus, 64);
+    EXPECT_TRUE(std::ranges::all_of(fleet.nodes, [](const FleetNode& node) { return node.not_compared.empty(); }));
+  }
+}
+
+TEST(AFleet, NamesOneGpuWithSlowMemoryFirst) {
+  for (int i = 0; i < seeds(20); ++i) {
+    const Fault slow{Weakness::hbm, 0.05, i % 8, (3 * i) % 8};
+    const Fleet fleet = judged({.seed = first_seed + static_cast<std::uint64_t>(i), .faults = {slow}});
+    ASSERT_EQ(fleet.count(NodeState::bad), 1u) << i << ": " << headline_text(fleet);
+    EXPECT_EQ(fleet.nodes.front().host, name_of(slow.host));
+    EXPECT_EQ(fleet.exit_code, 1);
+    ASSERT_FALSE(fleet.culprits.empty());
+    EXPECT_EQ(fleet.culprits.front().places.front().host, name_of(slow.host));
+    EXPECT_EQ(fleet.culprits.front().places.front().rank, slow.local) << "as its own run numbers it";
+  }
+}
+
+// All GPUs of the node are alike, and above the limits: only the other nodes show it.
+TEST(AFleet, NamesANodeThatPassesAlone) {
+  Cluster cluster;
+  for (int gpu = 0; gpu < cluster.gpus; ++gpu) cluster.faults.push_back({Weakness::hbm, 0.06, 5, gpu});
+  const Fleet fleet = judged(cluster);
+  ASSERT_EQ(fleet.count(NodeState::bad), 1u) << headline_text(fleet);
+  EXPECT_EQ(fleet.nodes.front().host, name_of(5));
+  EXPECT_EQ(fleet.nodes.front().verdict, State::pass) << "its own run";
+}
+
+TEST(AFleet, ComparesNodesOfOneProfileAndVersionOnly) {
+  FleetJudge judge;
+  const Cluster cluster{.nodes = 3};
+  for (int node = 0; node < cluster.nodes; ++node) {
+    auto files = run_of(cluster, node);
+    for (Results& file : files) file.context.suite.version = node == 2 ? "0.0.9" : file.context.suite.version;
+    const Measured measured(std::move(files));
+    judge.add(measured.files, verdict_of(measured), {name_of(node)}, "run", true);
+  }
+  const Fleet fleet = std::move(judge).judge({}, {});
+  EXPECT_EQ(fleet.nodes[0].not_compared, "");
+  EXPECT_NE(fleet.nodes[2].not_compared.find("version 0.0.9"), std::string::npos) << fleet.nodes[2].not_compared;
+}
+
+class FleetFolder : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(root_); }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void write(const Cluster& cluster, int node, const std::string& run, bool complete = true,
+             const std::string& started = "2026-11-25T06:00:00Z") const {
+    auto files = run_of(cluster, node, started);
+    for (Results& file : files) file.context.complete = complete;
+    rehearsal::write(files, root_ / "tree" / name_of(node) / run);
+    std::error_code ignored;
+    fs::create_directory_symlink(run, root_ / "tree" / name_of(node) / "latest", ignored);
+  }
+  void write(const Cluster& cluster) const {
+    for (int node = 0; node < cluster.nodes; ++node) write(cluster, node, "run");
+  }
+
+  struct Answer {
+    int code;
+    std::string out;
+  };
+  Answer shakedown(std::vector<std::string> words) const {
+    words.insert(words.begin(), SHAKEDOWN_PROGRAM);
+    words.push_back("--results=" + (root_ / "tree").string());
+    const auto program = output_of(words, std::chrono::minutes(5));
+    return {program.code, program.text};
+  }
+
+  const fs::path root_ = fs::path(testing::TempDir()) / ("fleet-" + std::to_string(getpid()));
+};
+
+TEST_F(FleetFolder, IsJudgedByTheNewestCompleteRunOfEachNode) {
+  const Cluster healthy{.nodes = 6}, slow{.nodes = 6, .faults = {{Weakness::hbm, 0.05, 1, 3}}};
+  write(healthy);
+  write(slow, 1, "later", true, "2026-11-26T06:00:00Z");  // was good
+  write(slow, 2, "earlier", true, "2026-11-24T06:00:00Z");
+  write(healthy, 3, "later", false, "2026-11-26T06:00:00Z");  // broke off
+  fs::create_directories(root_ / "tree" / "n004" / "empty");
+  fs::create_directories(root_ / "tree" / "n006");  // never started
+  std::ofstream(root_ / "roster") << "n[000-007]\n";
+  const Answer answer =
+      shakedown({"fleet", "--roster=" + (root_ / "roster").string(), "--nodes=" + (root_ / "out").string(),
+                 "--json=" + (root_ / "fleet.json").string(), "--csv=" + (root_ / "fleet.csv").string()});
+  EXPECT_EQ(answer.code, 1) << answer.out;
+  EXPECT_EQ(answer.out.find("FAIL 1 of 8 nodes is bad, 3 undecided: n001 GPU 3 (rank 3, "), 0u) << answer.out;
+  EXPECT_NE(answer.out.rfind("\nFLEET: FAIL 1 of 8 nodes is bad"), std::string::npos) << answer.out;
+  for (const char* said : {"n003/later, is incomplete", "on the roster, without a run", "no results in ",
+                           "2 older runs", "n004/empty: has no results"}) {
+    EXPECT_NE(answer.out.find(said), std::string::npos) << said << "\n" << answer.out;
+  }
+  EXPECT_EQ(line_of(root_ / "out/bad_nodes"), "n001 slots=8");
+  EXPECT_EQ(lines_of(root_ / "out/good_nodes")->size(), 4u);
+  EXPECT_EQ(lines_of(root_ / "fleet.csv")->size(), 9u);
+  EXPECT_NE(read_file(root_ / "fleet.json").find("\"fleet\": \"fail\""), std::string::npos);
+  const Answer commands = shakedown({"fleet", "--scontrol"});
+  EXPECT_NE(commands.out.find("scontrol update nodename=n001 state=drain"), std::string::npos) << commands.out;
+}
+
+TEST_F(FleetFolder, IsRefusedByVerbsOfOneRunWithTheVerbThatTakesIt) {
+  write({.nodes = 2});
+  for (const char* verb : {"report", "nodes"}) {
+    const Answer answer = shakedown({verb});
+    EXPECT_EQ(answer.code, 2);
+    EXPECT_NE(answer.out.find("shakedown fleet --results="), std::string::npos) << verb << ": " << answer.out;
+  }
+}
+
+TEST_F(FleetFolder, ThatCannotBeReadLeavesNoOldFiles) {
+  fs::create_directories(root_ / "tree/n1");
+  for (const char* file : {"good_nodes", "fleet.json", "fleet.csv"}) std::ofstream(root_ / file) << "n1 good\n";
+  const Answer answer = shakedown({"fleet", "--nodes=" + root_.string(), "--json=" + (root_ / "fleet.json").string(),
+                                   "--csv=" + (root_ / "fleet.csv").string()});
+  EXPECT_EQ(answer.code, 2) << answer.out;
+  EXPECT_NE(answer.out.find("no results of any node"), std::string::npos) << answer.out;
+  for (const char* file : {"good_nodes", "fleet.json", "fleet.csv"}) {
+    EXPECT_EQ(read_file(root_ / file).find("n1 good"), std::string::npos) << file;
+  }
+}
+
+double seconds_of_children() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
+}
+
+TEST_F(FleetFolder, OfAThousandGpusWithOneBadTakesSecondsAndFewLines) {
+  const Cluster cluster{.nodes = is_nightly() ? 125 : 16, .faults = {{Weakness::hbm, 0.05, 7, 2}}};
+  write(cluster);
+  const double before = seconds_of_children();
+  const Answer answer = shakedown({"fleet", "--width=100"});
+  EXPECT_LE(seconds_of_children() - before, 10);
+  EXPECT_EQ(answer.out.find(fmt::format("FAIL 1 of {} nodes is bad: n007 GPU 2 ", cluster.nodes)), 0u) << answer.out;
+  EXPECT_LT(std::count(answer.out.begin(), answer.out.end(), '\n'), 60) << answer.out;
+  std::istringstream lines(answer.out);
+  bool in_table = false;
+  for (std::string line; std::getline(lines, line);) {
+    in_table = line.starts_with("node ") || (in_table && !line.starts_with("peers"));
+    EXPECT_TRUE(!in_table || columns(line) <= 100) << line;
+  }
+  const Answer all = shakedown({"fleet", "--all"});
+  EXPECT_GT(std::count(all.out.begin(), all.out.end(), '\n'), cluster.nodes);
+}
+
+}  // namespace
+}  // namespace shakedown::fleet_test
