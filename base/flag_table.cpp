@@ -192,7 +192,7 @@ const FlagTable rows{
     {"--json", "=F", "fleet", "write each node with its state, reasons and next step as JSON"},
     {"--csv", "=F", "fleet", "write a row for each node"},
     {"--explain", "=KEY", "report acceptance_test", "print the rules and the values of this key"},
-    {"--all", "", all_judges, "also list values without a rule, and the copies of every host"},
+    {"--all", "", all_judges, "also list values without a rule, copies of every host, and good nodes"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
     {"--help", "", all_judges + " bench", "print this; also -h"},
