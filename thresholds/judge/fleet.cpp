@@ -17,8 +17,8 @@ constexpr double difference_of_launches = 0.027;
 
 /// "version 0.9.0, plan 6, tier quick, profile h200-sxm, 8 ranks": runs with the same text can be compared.
 std::string kind_of(const Context& context, const Verdict& verdict) {
-  return "version " + context.suite.version + ", plan " + std::to_string(context.plan) + ", tier " + context.tier +
-         ", profile " + verdict.profile + ", " + plural(verdict.ranks, "rank");
+  return "version " + context.suite.version + ", plan " + std::to_string(context.plan) + ", tier " +
+         std::string(name(context.tier)) + ", profile " + verdict.profile + ", " + plural(verdict.ranks, "rank");
 }
 
 /// Gives places the number that the rank has in the run of its own node.
