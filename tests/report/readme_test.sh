@@ -38,6 +38,11 @@ shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | s
 commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|--tier=full')
 PATH=$PWD/build/bin:$PATH
 cp "$root/tests/data/site.yaml" mysite.yaml
+for run in 1 2; do
+  mkdir -p "shakedown-471$run/vm"
+  cp -r "$root/ci/baselines/h200-sxm/4ranks/$run" "shakedown-471$run/vm/"
+done
+echo vm >roster
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10
 for command in $(grep -oE '(^| )ci/[a-z]+( |$)' <<<"$shown" | sort -u); do
   expect "$command is there" test -x "$root/$command"
