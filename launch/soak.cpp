@@ -92,7 +92,15 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   const auto held = HeldFolder::create(HeldFolder::open(folder), "kept");
   const auto& kept = held.path();
   if (shows_something && names_in(kept).value_or(std::vector<std::string>{}).size() < max_kept_runs) {
-    fs::copy(round, kept / shown(round).filename(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    const auto copy = kept / shown(round).filename();
+    {
+      const TimedCall call("create", copy);
+      fs::create_directory(copy);
+    }
+    for (const auto& file : names_in(round).value_or(std::vector<std::string>{})) {
+      const TimedCall call("copy", copy / file);
+      fs::copy(round / file, copy / file, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    }
   }
 }
 
