@@ -259,6 +259,7 @@ Ending RankProgram::run(Signals& signals) {
     complain(ending, "crashed during startup, launch " + std::to_string(starts) + " of " + std::to_string(max_starts) +
                          " (" + why + ")");
     heard_.clear();
+    dead_ranks.clear();
   }
 }
 

@@ -184,6 +184,12 @@ TEST_F(Measure, RemembersTheRanksThatDied) {
     return document.at("context").at("shakedown").value("dead_ranks", nlohmann::json::array());
   };
   const std::string dies = "row\nevent lost '\"ranks\": [1, 3], \"text\": \"ranks 1 and 3 ended\"'\nexit 3";
+  program("hbm",
+          "[[ -e $0.started ]] || { touch $0.started; event lost '\"ranks\": [2]'; exit 3; }\n"
+          "row\ncat $stored/hbm.json\nexit 3");
+  measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+  EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});
+  EXPECT_TRUE(dead_of("hbm").empty()) << "that rank crashed in an earlier start";
   const auto dead = nlohmann::json::parse(R"([{"family": "hbm", "rank": 1}, {"family": "hbm", "rank": 3}])");
   EXPECT_TRUE(measure_one(dies));
   EXPECT_EQ(dead_of("hbm"), dead);
@@ -524,7 +530,8 @@ TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
   EXPECT_EQ(left.host_count, 3) << "that were promised";
   EXPECT_TRUE(has(all_expected(options, left), "hosts=3"));
   EXPECT_TRUE(has(left.reasons["nodeb"], "ssh: connect to host nodeb port 22: No route to host"));
-  EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out and counts as missing: ssh: connect to host nodeb")) << said;
+  EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out and counts as missing: ssh: connect to host nodeb"))
+      << said;
   EXPECT_FALSE(has(said, "host nodea")) << said;
   EXPECT_EQ(launches().size(), 4U) << "all at once, and then each alone";
 }
@@ -633,7 +640,9 @@ TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
   EXPECT_TRUE(has(run.said, "[1/2] hbm: ok, ") && has(run.said, "[2/2] p2p: ok, ")) << run.said;
   EXPECT_EQ(run.launch.absent, Words{"nodeb"});
   EXPECT_EQ(run.launch.lost, Words{"nodeb"});
-  EXPECT_TRUE(has(run.said, "host nodeb was reported lost by other hosts: the missing families are measured without it")) << run.said;
+  EXPECT_TRUE(
+      has(run.said, "host nodeb was reported lost by other hosts: the missing families are measured without it"))
+      << run.said;
   EXPECT_FALSE(has(run.said, "measured alone")) << run.said;
   EXPECT_TRUE(has(launches().back(), "--host nodea:2,nodec:2")) << launches().back();
   EXPECT_FALSE(context_of("p2p").contains("absent")) << "it was there when measuring began";
