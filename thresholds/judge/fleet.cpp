@@ -50,6 +50,12 @@ std::string measure_again(const std::string& host, const Finding& finding) {
   return "on " + host + ": shakedown accept --families=" + finding.key.family();
 }
 
+/// Concludes a comparison. Without findings, the values were compared and no part is bad.
+void conclude_comparison(Verdict& verdict) {
+  conclude(verdict);
+  if (verdict.total == 0) verdict.state = State::pass;
+}
+
 bool is_in_doubt(const Finding& finding) { return finding.code == Code::in_doubt && finding.counts(); }
 
 }  // namespace
@@ -83,8 +89,7 @@ Verdict judge_peers(const Measured& measured, const JudgeOptions& options) {
   auto more = findings_of(verdict.culprits);
   verdict.findings.insert(verdict.findings.end(), more.begin(), more.end());
   use_local_ranks(verdict);
-  conclude(verdict);
-  if (verdict.total == 0) verdict.state = State::pass;  // values were compared and none is a finding
+  conclude_comparison(verdict);
   return verdict;
 }
 
@@ -131,8 +136,7 @@ void FleetJudge::add_absent(const std::string& host, const std::string& why) {
 void FleetJudge::merge(const Verdict& by_peers) {
   Verdict sure = by_peers;
   std::erase_if(sure.findings, is_in_doubt);
-  conclude(sure);
-  if (sure.total == 0) sure.state = State::pass;
+  conclude_comparison(sure);
   const NodeList list = decide_nodes(sure);
   for (const NodeDecision& decision : list.nodes) {
     FleetNode* const known = node(decision.host);
