@@ -27,8 +27,12 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 3 2 bash -c '
   scontrol update nodename=node-a2 state=resume
   export SHAKEDOWN_SYSFS=$PWD/two_gpus
   launch="$SHAKEDOWN_HOME/build/bin/shakedown launch hostname"
-  for mpi in none pmi2 pmix; do echo "one task, $mpi: $(srun --mpi=$mpi -N1 --gpus-per-node=2 $launch 2>&1 | paste -sd" ")"; done
-  echo "one GPU: $(srun -N1 --gpus-per-node=1 $launch 2>&1 | paste -sd" ")"
+  # Slurm may choose any node, because a job that still completes keeps its node. On a busy machine srun and mpirun add
+  # warnings to stderr.
+  for mpi in none pmi2 pmix; do
+    echo "one task, $mpi: $(srun --mpi=$mpi -N1 --gpus-per-node=2 $launch 2>>one_task.log | paste -sd" ")"
+  done
+  echo "one GPU: $(srun -N1 --gpus-per-node=1 $launch 2>>one_task.log | paste -sd" ")"
   echo "two tasks: $(srun -N1 -n2 --gpus-per-node=2 $launch 2>&1 | paste -sd" ")"
   echo "salloc: $(salloc -Q -N1 -n1 -w node-a3 --gpus-per-node=2 $launch 2>/dev/null | paste -sd" ")"
   echo "$launch" | sed "1i #!/bin/bash" | sbatch -Q -W -N1 --ntasks-per-node=1 --gpus-per-node=2 -w node-a2 -o batch.out
@@ -39,12 +43,13 @@ expect "each task has a GPU of its own" prints '^ok: each of 2 tasks has a GPU o
 expect "a drained node is found and named" prints '^FAIL: node-a2 is drained: bad fan'
 expect "  and fails the smoke test" prints '^smoke 1$'
 for mpi in none pmi2 pmix; do
-  expect "one task of srun --mpi=$mpi starts a rank for each GPU of its node" prints "^one task, $mpi: node-a1 node-a1\$"
+  expect "one task of srun --mpi=$mpi starts a rank for each GPU of its node" prints "^one task, $mpi: (node-a[123]) \\1\$"
 done
-expect "  for those that srun gave it" prints '^one GPU: node-a1$'
+expect "  for those that srun gave it" prints '^one GPU: node-a[123]$'
 expect "  and two tasks are refused, not two measurements at once" prints '^two tasks: .*srun has started this program 2 times'
 expect "a batch script of one task starts a rank for each GPU" prints '^batch: node-a2 node-a2$'
 expect "salloc from a login node starts ranks on the node of its job" prints '^salloc: node-a3 node-a3$'
+[[ $failures == 0 ]] || cat out
 
 rm -rf state spool
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
