@@ -53,6 +53,18 @@ std::optional<double> seconds_of_bjobs(std::string_view text) {
   return minutes ? std::optional(60 * *minutes) : std::nullopt;
 }
 
+std::optional<double> seconds_of_qstat(std::string_view text) {
+  const auto seconds_after = [&](std::string_view attribute) -> std::optional<double> {
+    const auto at = text.find(attribute);
+    if (at == std::string_view::npos) return std::nullopt;
+    const auto value = text.substr(at + attribute.size());
+    return seconds_of_squeue(value.substr(0, value.find('\n')));
+  };
+  const auto limit = seconds_after("Resource_List.walltime = ");
+  // The server learns of the time used from time to time, so that the attribute is absent at first.
+  return limit ? std::optional(*limit - seconds_after("resources_used.walltime = ").value_or(0)) : std::nullopt;
+}
+
 std::optional<double> seconds_left(const Environment& environment, double seconds_since_1970) {
   if (const auto end = environment("SLURM_JOB_END_TIME")) {
     const auto at = seconds_in(*end);
@@ -66,6 +78,9 @@ std::optional<double> seconds_left(const Environment& environment, double second
     const auto index = environment("LSB_JOBINDEX").value_or("0");
     const auto name = index == "0" ? *job : *job + "[" + index + "]";
     return seconds_of_bjobs(said_by({"bjobs", "-noheader", "-o", "time_left", name}));
+  }
+  if (const auto job = environment("PBS_JOBID")) {
+    if (const auto left = seconds_of_qstat(said_by({"qstat", "-f", *job}))) return left;
   }
   if (const auto whole = environment("PBS_WALLTIME")) return seconds_in(*whole);
   return std::nullopt;

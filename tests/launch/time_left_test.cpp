@@ -47,6 +47,16 @@ TEST(TimeLeft, IsReadAsBjobsPrintsIt) {
   }
 }
 
+TEST(TimeLeft, IsReadAsQstatPrintsIt) {
+  const std::string job = "Job Id: 13.head\n    Job_Name = accept\n    job_state = R\n";
+  const std::string limit =
+      "    Resource_List.select = 2:ncpus=8\n    Resource_List.walltime = 01:00:00\n    stime = Thu Nov 26\n";
+  EXPECT_EQ(seconds_of_qstat(job + limit), 3600) << "the server has not heard of the job's use yet";
+  EXPECT_EQ(seconds_of_qstat(job + "    resources_used.walltime = 00:10:05\n" + limit), 3600 - 605);
+  EXPECT_EQ(seconds_of_qstat(job + "    resources_used.walltime = 00:10:05\n"), std::nullopt) << "no limit";
+  EXPECT_EQ(seconds_of_qstat(""), std::nullopt);
+}
+
 /// Commands of schedulers: each prints the answer to its last arguments, and fails for others.
 class Commands : public testing::Test {
  protected:
@@ -78,6 +88,10 @@ TEST_F(Commands, AreAskedForTheJobThatThisIs) {
   EXPECT_EQ(left({{"LSB_JOBID", "12"}}), 1800);
   EXPECT_EQ(left({{"LSB_JOBID", "12"}, {"LSB_JOBINDEX", "0"}}), 1800);
   EXPECT_EQ(left({{"LSB_JOBID", "12"}, {"LSB_JOBINDEX", "3"}}), std::nullopt) << "another part of an array";
+  answer("qstat", "-f 13.head", "    Resource_List.walltime = 00:20:00");
+  EXPECT_EQ(left({{"PBS_JOBID", "13.head"}, {"PBS_WALLTIME", "3600"}}), 1200);
+  EXPECT_EQ(left({{"PBS_JOBID", "14.head"}, {"PBS_WALLTIME", "3600"}}), 3600) << "qstat fails";
+  EXPECT_EQ(left({{"PBS_JOBID", "14.head"}}), std::nullopt);
   answer("bjobs", "-noheader -o time_left 12[3]", "0:20 L");
   EXPECT_EQ(left({{"LSB_JOBID", "12"}, {"LSB_JOBINDEX", "3"}}), 1200);
 }
