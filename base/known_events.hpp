@@ -23,7 +23,7 @@ struct XidRow {
   bool of_program = false;         // a program is the usual cause
 };
 
-/// A line of the kernel's log that means a fault: `contains` occurs after `driver`.
+/// A line of a log that means a fault: `contains` occurs after `driver`, which is a kind of sensor in the log of a BMC.
 struct LogShape {
   std::string_view driver, contains, means;
 };
@@ -43,7 +43,8 @@ struct FaultyVersion {
 
 std::span<const XidAction> xid_actions();
 std::span<const XidRow> xids();
-std::span<const LogShape> log_shapes();
+std::span<const LogShape> log_shapes();  // of the kernel's log
+std::span<const LogShape> bmc_shapes();  // of a BMC's event log
 std::span<const PortLimit> port_limits();
 
 /// True if NVIDIA says to reset or restart the GPU, or to have it examined, before it gets work again. False for XIDs

@@ -18,7 +18,9 @@
 #include "fixtures/plan/session.hpp"
 #include "node/audit.hpp"
 #include "node/binding.hpp"
+#include "node/chassis.hpp"
 #include "node/dcgm.hpp"
+#include "node/flow_control.hpp"
 #include "node/gpu_facts.hpp"
 #include "node/slurm.hpp"
 
@@ -44,6 +46,9 @@ Facts host_facts(World& world, const InspectionContext& context) {
   if (!speaks_for_host(world)) return {};
   auto facts = context.host.host;
   if (context.backend == Backend::cuda) facts["gpus_missing_in_cuda"] = missing_in_cuda(context);
+  facts.merge(fan_facts(context.root));
+  facts.merge(bmc_facts(read_bmc_log(context.root), start_for_bmc(context.root)));
+  facts.merge(flow_control_facts(read_flow_control(context.host.ports, context.host.rails)));
   return facts;
 }
 

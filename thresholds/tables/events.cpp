@@ -49,7 +49,7 @@ std::string xids_of(const Yaml& yaml, const std::set<std::string>& actions) {
   return table("xid", rows);
 }
 
-std::string shapes_of(const Yaml& yaml) {
+std::string shapes_of(const char* name, const Yaml& yaml) {
   std::string rows;
   for (const Yaml& row : yaml.items()) {
     const auto members = row.members({"driver", "contains", "means", "source"});
@@ -57,7 +57,7 @@ std::string shapes_of(const Yaml& yaml) {
     rows += fmt::format("    LogShape{{{}, {}, {}}},\n", quoted(required(members, "driver", row)),
                         quoted(required(members, "contains", row)), quoted(required(members, "means", row)));
   }
-  return table("log_shape", rows);
+  return table(name, rows);
 }
 
 std::string limits_of(const Yaml& yaml) {
@@ -87,12 +87,13 @@ std::string versions_of(const Yaml& yaml) {
 }
 
 std::string tables_of(const Yaml& yaml) {
-  const auto members = yaml.members({"actions", "xids", "kernel_log", "port_counters", "faulty_versions"});
+  const auto members = yaml.members({"actions", "xids", "kernel_log", "bmc_log", "port_counters", "faulty_versions"});
   std::set<std::string> actions;
   std::string text = "// Generated from events.yaml.\nnamespace shakedown {\n";
   text += actions_of(required(members, "actions", yaml), actions);
   text += xids_of(required(members, "xids", yaml), actions);
-  text += shapes_of(required(members, "kernel_log", yaml));
+  text += shapes_of("log_shape", required(members, "kernel_log", yaml));
+  text += shapes_of("bmc_shape", required(members, "bmc_log", yaml));
   text += limits_of(required(members, "port_counters", yaml));
   text += versions_of(required(members, "faulty_versions", yaml));
   return text + "}  // namespace shakedown\n";
