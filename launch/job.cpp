@@ -228,6 +228,7 @@ class Running {
     const auto blank = line.find(' ');
     const auto value = line.substr(blank + 1);
     if (line.rfind("begun", 0) == 0) has_begun_ = true;
+    if (line.rfind("alone", 0) == 0) ending_.was_alone = true;
     if (line.rfind("exit", 0) == 0) ending_.code = std::atoi(value.c_str());
     if (line.rfind("signal", 0) == 0) ending_.signal = std::atoi(value.c_str());
     if (line.rfind("error", 0) == 0) ending_.not_started = value;

@@ -66,6 +66,7 @@ struct Ending {
   std::optional<int> code, signal;
   std::string not_started;  // the reason
   std::string told;         // why this process ended it; empty: it ended by itself
+  bool was_alone = false;   // then: the job's own process had no living child on this host
 
   bool good() const { return code == 0 && told.empty(); }
   /// True if the end says something about the program. False if the program could not be started, or its supervisor

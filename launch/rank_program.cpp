@@ -269,7 +269,10 @@ void RankProgram::require_end_of_ranks(const Ending& ending) {
   // A code that is neither a rank's nor a signal's. With several hosts, it can mean that a host was lost.
   const bool launcher_failed =
       is_mpirun(job.command) && has_one_host_ && !ending.signal && ending.code >= first_code_of_no_signal;
-  if (ending.is_known() && !launcher_killed && !launcher_failed) return;
+  // It did not notice that its ranks had ended, and none of them reported a death.
+  const bool launcher_hung =
+      is_mpirun(job.command) && has_one_host_ && ending.was_alone && lost.empty() && dead_ranks.empty();
+  if (ending.is_known() && !launcher_killed && !launcher_failed && !launcher_hung) return;
   const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
   log_.try_write(why + "\n");
   throw CannotRun(why);

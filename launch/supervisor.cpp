@@ -152,6 +152,7 @@ class Supervisor {
   void end() {
     if (told_) return;
     told_ = Clock::now();
+    if (job_ > 0 && descendants() == std::vector<pid_t>{job_}) say("alone");
     // mpirun and srun end their ranks on all hosts themselves; others end with the launcher, or by SIGKILL.
     if (job_ > 0) kill(-job_, SIGTERM);
   }

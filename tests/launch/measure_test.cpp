@@ -311,7 +311,8 @@ TEST_F(Measure, AccusesNoMachineWhereTheLauncherFails) {
   setenv("PATH", ((scratch / "bin").string() + ":" + path).c_str(), 1);
   launch.prefix = {"mpirun"};
   const auto ends_with = [&](const std::string& end) {
-    std::ofstream(mpirun) << "#!/bin/bash\nwhile [[ $1 == -x ]]; do shift 2; done\n\"$@\"\n" << end << "\n";
+    std::ofstream(mpirun) << "#!/bin/bash\ntrap 'exit 1' TERM\nwhile [[ $1 == -x ]]; do shift 2; done\n\"$@\"\n"
+                          << end << "\n";
     fs::permissions(mpirun, fs::perms::owner_all);
   };
   for (const auto* end : {"kill -KILL $$", "exit 245"}) {
@@ -319,6 +320,19 @@ TEST_F(Measure, AccusesNoMachineWhereTheLauncherFails) {
     EXPECT_THROW(measure_one("exit 0"), CannotRun) << end;
     EXPECT_EQ(crashed_of("hbm"), Words{}) << end;
   }
+  // After the end of its ranks. The limit of silence is the sum of both limits and a minute.
+  const auto hangs = "mkfifo " + (scratch / "never").string() + "; read -t 100 <>" + (scratch / "never").string();
+  ends_with(hangs);
+  options.startup_timeout = -60;
+  options.timeout = 2;
+  EXPECT_THROW(measure_one("exit 0"), CannotRun) << "it hangs";
+  EXPECT_EQ(crashed_of("hbm"), Words{});
+  EXPECT_TRUE(measure_one("sleep 100")) << "a rank hangs after its result";
+  EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});
+  ends_with("echo 'noticed that process rank 0 with PID 7 on node u1 exited on signal 9 (Killed).' >&2; " + hangs);
+  EXPECT_TRUE(measure_one("exit 0")) << "a rank died before";
+  EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});
+  ends_with("exit 245");
   launch.host_count = 2;
   EXPECT_TRUE(measure_one("exit 0")) << "a host may be lost";
   EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});

@@ -102,11 +102,16 @@ TEST_F(Supervision, AProgramThatIsNotThereSaysSo) {
 }
 
 TEST_F(Supervision, AJobWithoutASignOfLifeIsEnded) {
-  auto silent = job("echo here; sleep 100");
-  silent.silence = 500ms;
-  const auto ending = run(silent);
+  const auto ending_of_silent = [&](const std::string& script) {
+    auto silent = job(script);
+    silent.silence = 500ms;
+    return run(silent);
+  };
+  const auto ending = ending_of_silent("echo here; sleep 100");
   EXPECT_NE(ending.told.find("no sign of life"), std::string::npos) << ending.told;
   EXPECT_LT(seconds, 20);
+  EXPECT_TRUE(ending_of_silent("exec sleep 100").was_alone);
+  EXPECT_FALSE(ending_of_silent("sleep 100 & wait").was_alone) << "what it started still runs";
   auto speaks = job("for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done");
   speaks.silence = 5s;
   speaks.last_words = 100ms;  // it does not announce its end
@@ -230,8 +235,7 @@ TEST_F(Supervision, ASupervisorThatCannotReportSaysNothingOfTheJob) {
   const auto killed = run(job("kill -KILL $PPID; sleep 100"));
   EXPECT_FALSE(killed.is_known());
   EXPECT_FALSE(killed.signal) << "no signal ended the job";
-  EXPECT_EQ(killed.text("mpirun"),
-            "mpirun ended without a report: its supervisor was killed, or could not report");
+  EXPECT_EQ(killed.text("mpirun"), "mpirun ended without a report: its supervisor was killed, or could not report");
   EXPECT_TRUE(run(job("exit 7")).is_known());
   EXPECT_TRUE(run(job("kill -KILL $$")).is_known());
   auto slow = job("sleep 100");
@@ -298,7 +302,8 @@ TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused)
   has("bench/bench_preflight");
   EXPECT_EQ(found({"p2p", "preflight"}), "bench preflight p2p");
   EXPECT_EQ(found({"hbm"}), "bench hbm");
-  EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is not one of preflight", 0), 0u) << found({"nosuch"});
+  EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is not one of preflight", 0), 0u)
+      << found({"nosuch"});
 }
 
 // Ranks must end after any death of accept, even if the supervisor dies. Here the rank has its own session, and its
