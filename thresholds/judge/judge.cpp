@@ -97,11 +97,14 @@ std::vector<Node> nodes_of(const std::vector<Results>& results) {
 }
 
 State state_of(const Verdict& verdict) {
-  bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false;
+  bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false, unknown = false;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
     failed = failed || finding.status == Status::fail || finding.status == Status::invalid;
-    missing = missing || finding.status == Status::missing;
+    if (finding.status == Status::missing) {
+      // A bus that could not be read is no fault of the GPUs that may be on it.
+      (finding.key == "machine/backend" ? unknown : missing) = true;
+    }
     broke_off = broke_off || (finding.key == "machine/complete" && !finding.good());
     inconclusive = inconclusive || finding.status == Status::inconclusive;
     no_reference = no_reference || finding.status == Status::no_reference;
@@ -109,6 +112,7 @@ State state_of(const Verdict& verdict) {
   if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
   if (verdict.backend == Backend::virtual_gpu) return State::virtual_run;
   if (failed || missing) return State::fail;
+  if (unknown) return State::incomplete;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
   const bool on_gpus = verdict.backend != Backend::host;
