@@ -15,10 +15,10 @@ namespace {
 
 bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
 
-// A finding without a reference stays without one after another measurement.
+// A finding that had no reference still has none after a second measurement.
 bool can_change(const Finding& finding) { return is_bad(finding) && finding.status != Status::no_reference; }
 
-// GPU errors, crashes, and what pre-flight prevented may be of any family.
+// GPU errors, crashes, and rows that pre-flight prevented can occur in any family.
 bool is_of_any_family(const Finding& finding) {
   constexpr std::array codes{Code::errors, Code::slowdown, Code::memory, Code::crashed, Code::complete};
   return std::find(codes.begin(), codes.end(), finding.code) != codes.end() || finding.key == "machine/preflight";
@@ -32,7 +32,7 @@ std::vector<std::string> compared_with(const Finding& finding) {
   return {};
 }
 
-// Returns the finding of the later run for the same fact; null if it is good now.
+// Returns the finding of the later run about the same fact; null if that fact is good now.
 const Finding* successor(const Finding& before, const Verdict& after) {
   const Finding* found = nullptr;
   for (const Finding& finding : after.findings) {

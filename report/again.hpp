@@ -1,4 +1,4 @@
-// accept --again: the families to repeat after a remedy, and the findings before and after.
+// accept --again: which families to repeat after a repair, and a comparison of the findings before and after it.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace shakedown {
 
-/// Returns the families to measure again: pre-flight, the failed families, and those that they are compared with, all
-/// on all ranks. Empty: all families, because the failure belongs to no single one. Errors: InputError if nothing
-/// failed.
+/// Returns the families to measure again on all ranks: pre-flight, the failed families, and the families that these are
+/// compared with. Returns an empty list, which means all families, if the failure belongs to no single family. Errors:
+/// InputError if nothing failed.
 std::vector<std::string> families_again(const Verdict&);
 
 /// Returns a table of the failed findings of `run`, before and after, and a summary line.

@@ -20,7 +20,7 @@
 namespace shakedown {
 namespace {
 
-/// Parses the folder name of a scaling launch: "1node", "4nodes".
+/// Returns the number of nodes in the folder name of a scaling launch: "1node", "4nodes".
 std::optional<int> nodes_of_launch(const std::string& name) {
   int nodes = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), nodes);
@@ -28,12 +28,12 @@ std::optional<int> nodes_of_launch(const std::string& name) {
   return error == std::errc() && (rest == "nodes" || rest == "node") ? std::optional(nodes) : std::nullopt;
 }
 
-/// Returns the folder of the newest run if each run has a folder of its own, else `folder`.
+/// Returns the folder of the newest run if `folder` contains one folder for each run, else `folder` itself.
 std::filesystem::path latest_of(const std::filesystem::path& folder) {
   return is_folder(folder / "latest") ? folder / "latest" : folder;
 }
 
-/// Returns the profile of `named`: a path, or a name in `folder`. Errors: InputError.
+/// Returns the path of a profile. `named` is a path, or the name of a profile in `folder`. Errors: InputError.
 std::filesystem::path profile_named(const std::filesystem::path& named, const std::filesystem::path& folder) {
   if (path_exists(named)) return named;
   const bool is_name = named.native().find('/') == std::string::npos;
@@ -47,7 +47,7 @@ std::filesystem::path profile_named(const std::filesystem::path& named, const st
                    (meant.empty() ? "; name one of " + joined(profiles) : meant));
 }
 
-/// Throws InputError if two outputs, or an output and an input, are one file.
+/// Throws InputError if two outputs, or an output and an input, are the same file.
 void check_outputs(const OutputFiles& outputs, const std::vector<std::string>& words) {
   std::map<std::filesystem::path, std::string> written;
   for (const auto& [flag, file] : outputs) {
@@ -131,7 +131,8 @@ bool is_stored(const Arguments& arguments) {
 
 namespace {
 
-/// Returns the sets of --scaling, else the launches of fewer nodes in the run's folder (accept --scaling).
+/// Returns the result sets that --scaling gives, else the launches on fewer nodes that accept --scaling left in the
+/// run's folder.
 std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
   std::vector<ScalingSet> sets;
   for (const auto& folder : arguments.scaling) sets.push_back({.files = read_results(std::vector{folder})});
@@ -155,7 +156,7 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
 
 namespace {
 
-/// The references for a judgement. They do not depend on the results.
+/// The references of a judgement. They are the same for all results.
 struct Given {
   std::optional<Site> site;
   std::vector<Profile> profiles;
@@ -200,7 +201,7 @@ Judged judge(const Arguments& arguments) {
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
   auto [site, profiles, baseline] = given_references(arguments);
   refuse_mistyped(arguments, *measured, profiles);
-  // Only the profile of these GPUs gets the rules of the site; other GPUs may not be able to meet them.
+  // The site's rules apply only to the profile of these GPUs, because other GPUs may not be able to meet them.
   const auto* ours = measured->files.empty() ? nullptr : select_profile(measured->files, profiles).profile;
   for (Profile& profile : profiles) {
     if (ours == nullptr || ours == &profile) profile = on_site(profile, site ? &*site : nullptr, *measured);

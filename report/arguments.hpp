@@ -1,4 +1,4 @@
-// The command line of the programs that judge: acceptance_test and shakedown.
+// The command line of the programs that judge results: acceptance_test and shakedown.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@
 
 namespace shakedown {
 
-/// The folder of scaling launches inside the folder of a run (`accept --scaling`). It has one folder for each launch:
-/// "1node", "2nodes", and so on. The file "lost" in one of them names the nodes that ended this launch.
+/// The folder inside a run's folder in which `accept --scaling` writes one folder for each launch: "1node", "2nodes",
+/// and so on. The file "lost" in a launch's folder names the nodes whose loss ended that launch.
 inline constexpr const char* scaling_folder = "scaling";
 
 struct Arguments {
@@ -25,13 +25,13 @@ struct Arguments {
   std::filesystem::path thresholds;
   OutputFiles outputs;
   std::optional<std::filesystem::path> nodes;  // folder for good_nodes, bad_nodes and nodes.json
-  std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks or nodes
+  std::vector<std::filesystem::path> scaling;  // results of launches on other numbers of ranks or nodes
   std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
-  std::string fault = "slow-hbm";                    // of demo
-  std::vector<std::filesystem::path> operands;       // words that are not flags: the runs of compare
-  std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
-  std::optional<std::filesystem::path> store;        // of regress: a folder of baselines
+  std::string fault = "slow-hbm";                    // for demo: the planted fault
+  std::vector<std::filesystem::path> operands;       // words that are not flags: the two runs that compare reads
+  std::optional<std::filesystem::path> out, floors;  // for baseline: the files to write
+  std::optional<std::filesystem::path> store;        // for regress: the folder in which it stores baselines
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;
@@ -47,20 +47,22 @@ struct Arguments {
 /// The table of flags, with those of output files.
 const FlagTable& all_flags();
 
-/// Parses the words of `taker` (base/flags.hpp) and reads the roster. `thresholds` is the default folder if neither the
-/// flag nor SHAKEDOWN_THRESHOLDS names one, and the folder in which a profile is found by name. Errors: InputError.
+/// Parses the words of the program `taker` (base/flags.hpp) and reads the roster. `thresholds` is the folder in which a
+/// profile is found by its name, and the default if neither the flag nor SHAKEDOWN_THRESHOLDS names a folder. Errors:
+/// InputError.
 Arguments parse_arguments(const std::string& taker, const std::vector<std::string>& words,
                           const std::filesystem::path& thresholds);
 
-/// The same without --results, --families and --scaling, which have another meaning for verbs that measure.
+/// Like parse_arguments, but ignores --results, --families and --scaling, because these have another meaning for the
+/// verbs that measure.
 Arguments arguments_of(const GivenFlags&, const std::vector<std::string>& words,
                        const std::filesystem::path& thresholds);
 
-/// True if a stored verdict is shown: --verdict names it, and there are no results to judge.
+/// True if --verdict names a stored verdict to show, so that there are no results to judge.
 bool is_stored(const Arguments&);
 
-/// Reads profiles, site and baseline as judge() does, so that a program finds errors in them before it measures.
-/// Errors: InputError.
+/// Reads the profiles, the site and the baseline as judge() does, so that a program reports their errors before it
+/// measures. Errors: InputError.
 void check_references(const Arguments&);
 
 /// Reads the results and references and judges them. Errors: InputError.
@@ -69,8 +71,8 @@ Judged judge(const Arguments&);
 /// Returns the exit code of the verdict, or 0 for a PARTIAL verdict if --partial-ok is set.
 int exit_code(const Verdict&, const Arguments&);
 
-/// Returns the style that the flags request, else that of standard output (base/console.hpp); 120 columns without a
-/// terminal.
+/// Returns the style that the flags request, else the style for standard output (base/console.hpp). Text for a file or
+/// pipe has 120 columns.
 TerminalStyle style_of(const Arguments&);
 
 }  // namespace shakedown

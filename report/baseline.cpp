@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A temporary folder, removed by the destructor.
+// A temporary folder that the destructor removes.
 class Scratch {
  public:
   Scratch() {
@@ -39,7 +39,7 @@ std::string propose_floors(const Baseline& baseline, const std::vector<Profile>&
     if (profile.name == known) reference = &profile;
   }
   const std::string text = floors_yaml(baseline, file.stem(), reference, arguments.floor_options);
-  // Loads a draft first: a file that the loader rejects is not written.
+  // The loader reads a draft first, so that no file is written that it would reject.
   const Scratch scratch;
   const fs::path draft = scratch.path() / file.filename();
   replace_file(draft, text);

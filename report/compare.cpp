@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that is removed at the end.
+/// A folder that the destructor removes.
 struct TemporaryFolder {
   fs::path path;
 
@@ -31,7 +31,7 @@ struct TemporaryFolder {
   }
 };
 
-/// Returns the results of a run; those of an archive are unpacked into `folder`.
+/// Returns the results of a run. If the run is an archive, unpacks it into `folder` first.
 fs::path results_of(const fs::path& run, const fs::path& folder) {
   if (run.extension() != ".tar") return run;
   const auto tar = output_of({"tar", "-xf", run.string(), "-C", folder.string()}, std::chrono::minutes(5));
@@ -44,7 +44,8 @@ fs::path results_of(const fs::path& run, const fs::path& folder) {
 
 std::string name_of(const fs::path& run) { return (run.has_filename() ? run : run.parent_path()).filename(); }
 
-/// Returns "same", "worse", "no sure difference", ...: whether the difference exceeds the noise of launches.
+/// Returns "same", "worse", "no sure difference", ..., which says whether the difference exceeds the noise between
+/// launches.
 Table::Cell judgement(const Change& change) {
   if (change.trend == Trend::worse) return {"B is worse", Table::Tone::bad};
   if (change.trend == Trend::better) return {"B is better", Table::Tone::good};

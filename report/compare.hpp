@@ -1,11 +1,11 @@
-// shakedown compare A B: two runs side by side.
+// shakedown compare A B: shows two runs side by side.
 #pragma once
 
 #include "report/arguments.hpp"
 
 namespace shakedown {
 
-/// Prints each figure of two runs, or archives of runs, with difference and spread. It judges neither; returns 0.
+/// Prints each figure of two runs or archives, with the difference and the spread. It judges neither run and returns 0.
 /// Errors: InputError.
 int compare(const Arguments&);
 

@@ -38,7 +38,7 @@ std::string evidence_text(const Evidence& e) {
   return line + " (" + std::string(name(e.by)) + ")";
 }
 
-// The first line begins with the cause, which has a colour. Commands stay in one line: they are copied.
+// The first line begins with the cause, which is coloured. A command is never wrapped, so that it can be copied.
 std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   const auto line = [&](const std::string& text) { return joined(wrapped(printable(text), style.width - 2), "\n  "); };
   std::string out = std::string(d.fails ? "" : " (warning)") + ": ";
@@ -63,7 +63,7 @@ std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   return painted(causes_text(d), style.color, d.fails ? "31" : "33") + printable(out);
 }
 
-// Counts the culprits from index `from` on by node, with the largest count first.
+// Counts the culprits of each node, beginning with the culprit at index `from`. The largest count is first.
 std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) {
   std::map<std::string, std::size_t> count;
   for (std::size_t i = from; i < culprits.size(); ++i) {
@@ -79,7 +79,7 @@ std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) 
   return out + (nodes.size() > max_nodes_shown ? ", ..." : "") + "; all are in verdict.json\n";
 }
 
-// True for facts and counters that only a repair of the hardware can change.
+// True for facts and counters that only a hardware repair can change.
 bool is_one_of_hardware(std::string_view metric) {
   constexpr std::array metrics{"ecc_uncorrected", "remap_failed", "gpus_missing", "nvlinks_up",
                                "pcie_width",      "pcie_gen",     "dcgm_failed"};

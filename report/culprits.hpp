@@ -1,4 +1,4 @@
-// The page for the engineer on call: the fault, its location, the evidence, and the next command.
+// The text for the engineer on call: the fault, its location, the evidence, and the next command.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace shakedown {
 
-/// Returns the commands whose output repair desks ask for, to be run before a restart. Empty without a hardware fault.
+/// Returns commands to run before a restart, because repair desks ask for their output. Empty without a hardware fault.
 std::vector<std::string> repair_commands(const Verdict&);
 
-/// Returns the list of culprits, the worst first, and the commands for the repair desk. After the first few, culprits
-/// are only counted by node. Lines other than commands fit into the width. Empty if there are neither culprits nor
-/// commands.
+/// Returns the list of culprits, the worst first, and the commands for the repair desk. Only the first few culprits are
+/// described; the others are counted by node. All lines except commands fit into the width. Empty if there are neither
+/// culprits nor commands.
 std::string culprits_text(const Verdict&, TerminalStyle);
 
-/// Returns the judgements side by side, one line each, if the verdict has them.
+/// Returns one line for each judgement if the verdict has several, else an empty text.
 std::string judgements_text(const Verdict&);
 
 /// Returns the decision for every node as JSON, schema 1. Verdicts are spelled as in verdict.json.

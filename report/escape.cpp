@@ -13,7 +13,7 @@ std::string markdown_escaped(std::string_view text) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
-      // Prevents automatic links from "://" and "www.".
+      // Keeps Markdown renderers from making links of "://" and "www.".
       case '/': out.ends_with(':') ? out.replace(out.size() - 1, 1, "&#58;/") : out += c; break;
       case '.':
         out += lower(out.substr(out.size() - std::min<std::size_t>(out.size(), 3))) == "www" ? "&#46;" : ".";

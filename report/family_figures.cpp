@@ -21,7 +21,7 @@ std::vector<FamilyFigure> rates_of(const Verdict& verdict) {
   return rates;
 }
 
-// A marked figure is first, then the smaller margin.
+// Figures that the profile marks are first; among the others, a smaller margin is first.
 bool is_shown_before(const FamilyFigure& a, const FamilyFigure& b) {
   return std::pair(!a.finding->seen, a.margin) < std::pair(!b.finding->seen, b.margin);
 }
@@ -59,7 +59,7 @@ std::string closest_text(const Verdict& verdict) {
 std::string usual_text(const Finding& finding) {
   if (!finding.seen) return "";
   const auto& [low, high, gpus] = *finding.seen;
-  // Compares values as printed, so that a stored run is not outside its own range.
+  // Compares the printed values, so that rounding cannot put a stored run outside its own range.
   const std::string value = number_text(finding.value.value_or(low));
   const bool is_below = finding.value && *finding.value < low && value != number_text(low);
   const bool is_above = finding.value && *finding.value > high && value != number_text(high);

@@ -8,22 +8,22 @@
 
 namespace shakedown {
 
-/// The worst value of the figure that the profile marks for a family, else of the figure closest to its limit.
-/// `margin`: relative distance on the good side of the limit; negative on the bad side.
+/// The worst value of the figure that the profile marks for a family. If it marks none, the worst value of the figure
+/// that is closest to its limit. `margin` is the relative distance to the limit, negative if the value misses it.
 struct FamilyFigure {
   const Finding* finding = nullptr;
   double margin = 0;
 };
 
-/// Returns the figure of each family whose rates or times are compared with a limit, in the order of the findings.
+/// Returns one figure for each family that has a rate or time with a limit, in the order of the findings.
 std::vector<FamilyFigure> family_figures(const Verdict&);
 
-/// Returns "closest to its limit: HBM copy by copy engine, 4 GiB: 4272.6 GB/s, min 3960, 7.9 %"; empty if the figures
-/// include it, or there is none.
+/// Returns "closest to its limit: HBM copy by copy engine, 4 GiB: 4272.6 GB/s, min 3960, 7.9 %". Empty if there is no
+/// such figure, or if family_figures() includes it.
 std::string closest_text(const Verdict&);
 
-/// Returns "802.18 to 832.89 on 10 GPUs", with "below: " or "above: " if the value is outside; empty without stored
-/// runs.
+/// Returns "802.18 to 832.89 on 10 GPUs", with "below: " or "above: " if the value is outside this range. Empty if no
+/// stored runs are known.
 std::string usual_text(const Finding&);
 
 }  // namespace shakedown

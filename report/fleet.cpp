@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr int max_depth = 3;                 // DIR/JOB/NODE/RUN
-constexpr std::size_t max_lines_shown = 20;  // of nodes, and of what was left out
+constexpr std::size_t max_lines_shown = 20;  // for the list of nodes, and for the list of skipped runs
 
-/// A run that was found, and has not been read as a whole.
+/// A run that was found, but of which only the beginning has been read.
 struct Candidate {
   fs::path folder;
   std::string started;
@@ -34,7 +34,7 @@ struct Candidate {
 struct Found {
   std::vector<Candidate> runs;
   std::vector<UnusedRun> left_out;
-  std::vector<fs::path> empty_nodes;  // folders of nodes without a run
+  std::vector<fs::path> empty_nodes;  // folders of nodes that contain no run
 };
 
 void peek(const fs::path& folder, const std::vector<fs::path>& files, Found& found) {
@@ -74,7 +74,8 @@ bool find_runs(const fs::path& folder, int depth, Found& found) {
       empty.push_back(below);
   }
   for (const auto& below : empty) {
-    // Next to other runs it is a run that left nothing, next to folders of nodes a node.
+    // Next to other runs, an empty folder is a run that wrote nothing. Next to folders of nodes, it is a node without
+    // runs.
     const bool is_run = path_exists(folder / "latest");
     if (has_runs && is_run) found.left_out.push_back({below, "has no results"});
     if (has_runs && !is_run) found.empty_nodes.push_back(below);
@@ -82,14 +83,14 @@ bool find_runs(const fs::path& folder, int depth, Found& found) {
   return has_runs;
 }
 
-/// The references that all runs share.
+/// Holds the references that all runs share.
 class OneRunJudge {
  public:
   explicit OneRunJudge(const Arguments& arguments) : options_(arguments.judge) {
     if (arguments.site) site_ = read_site(*arguments.site);
     if (site_) options_.places = {site_->topology, site_->racks};
     profiles_ = profiles_of(site(), load_profiles(arguments.thresholds));
-    options_.roster.clear();  // of the fleet
+    options_.roster.clear();  // the roster applies to the fleet, not to a run
   }
 
   const Site* site() const { return site_ ? &*site_ : nullptr; }
@@ -113,7 +114,7 @@ bool is_complete(const std::vector<Results>& files) {
   return std::all_of(files.begin(), files.end(), [](const Results& file) { return file.context.complete; });
 }
 
-/// Judges runs from the newest to the oldest until each host has a complete one.
+/// Judges runs from the newest to the oldest until it has judged a complete run of each host.
 class Chooser {
  public:
   Chooser(const OneRunJudge& judge, FleetJudge& fleet, Found& found) : judge_(judge), fleet_(fleet), found_(found) {
@@ -123,7 +124,7 @@ class Chooser {
 
   void judge_all() {
     for (const Candidate& run : found_.runs) judge(run);
-    // Nodes without a complete run, each with its newest.
+    // Each node without a complete run is shown with its newest incomplete run.
     for (const auto& [host, broken] : broken_) {
       if (!done_.contains(host)) fleet_.add({}, broken.verdict, {host}, broken.folder, false);
     }
@@ -171,7 +172,7 @@ class Chooser {
   FleetJudge& fleet_;
   Found& found_;
   std::set<std::string> done_;
-  std::map<std::string, Broken> broken_;  // the newest run of a host, if it is incomplete
+  std::map<std::string, Broken> broken_;  // by host: its newest run, if that run is incomplete
 };
 
 /// "3 h", "12 d"

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t max_of_level = 10;
 
-// A property ends at a comma or a colon, a message at the end of the line.
+// GitHub ends a property at a comma or a colon, and a message at the end of the line.
 std::string encoded(const std::string& text, const char* others) {
   std::string out;
   for (const char c : one_line(text)) {

@@ -1,4 +1,4 @@
-// Workflow commands of GitHub Actions: a step that prints them annotates its run.
+// Workflow commands of GitHub Actions: GitHub annotates the run of a step that prints them.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Returns "::error title=...::..." lines: the headline, then causes, failing findings and warnings. GitHub shows ten
-/// errors and ten warnings of a step, so no more are written.
+/// Returns "::error title=...::..." lines: the headline, then causes, failing findings and warnings. Writes at most ten
+/// errors and ten warnings, because GitHub shows no more for a step.
 std::string github_annotations(const Verdict&);
 
 }  // namespace shakedown

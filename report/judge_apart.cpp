@@ -1,5 +1,5 @@
-// The verdict after a crash of the judge. A fault of shakedown must not send a machine to repair. Therefore a row fails
-// only if it reports wrong data or an error of a device.
+// The verdict after a crash of the judge. A fault of shakedown itself must not send a machine to repair. Therefore a
+// row fails only if it reports wrong data or a device error.
 #include "report/judge_apart.hpp"
 
 #include <unistd.h>
@@ -21,10 +21,10 @@ namespace {
 
 constexpr auto judge_name = "sd-judge", raw_judge_name = "sd-raw-judge";
 
-/// Returns how the judge in a child process died. nullopt if it exited by itself; then sets `code`.
+/// Returns how the judge in a child process died. If the child exited by itself, returns nullopt and sets `code`.
 std::optional<std::string> death_in(const Fork& child, Seconds limit, int& code) {
   const auto ended = child.wait(limit);
-  if (!ended) child.kill();  // a child that cannot be killed keeps running
+  if (!ended) child.kill();  // if the child cannot be killed, it keeps running
   if (!ended) return "gave no answer within " + std::to_string(std::lround(limit.count())) + " s";
   code = ended->code;
   return ended->signal == 0 ? std::nullopt : std::optional("died of " + signal_text(ended->signal));
@@ -81,7 +81,7 @@ std::optional<std::string> death_of(const char* name, const std::function<void()
   if (child->is_child()) {
     try {
       work();
-    } catch (const std::exception&) {  // not a crash: this process will get the same exception
+    } catch (const std::exception&) {  // this is not a crash: the caller will get the same exception
     }
     _exit(0);
   }
@@ -91,7 +91,7 @@ std::optional<std::string> death_of(const char* name, const std::function<void()
 
 namespace {
 
-/// Returns the verdict if even reading the raw rows crashes.
+/// Returns a verdict without any rows, for the case that even reading the rows crashes.
 Judged judged_by_nothing(const Arguments& arguments, const std::string& died) {
   Judged judged;
   judged.verdict.findings.push_back(died_finding(arguments, died));
@@ -126,7 +126,7 @@ Judged judge_apart(const Arguments& arguments, const std::function<Judged()>& ju
   if (!died) return judge();
   if (continue_in_child(raw_judge_name)) return judged_by_nothing(arguments, *died);
   Judged judged = judged_by_raw_rows(arguments, *died);
-  judged.measured.reset();  // the judge or a report may have crashed on these values
+  judged.measured.reset();  // drops the values, because they may have crashed the judge or a report
   return judged;
 }
 

@@ -1,4 +1,4 @@
-// The input and the verdict of a judgement, as all outputs need them.
+// The input and the verdict of a judgement, which all outputs need.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace shakedown {
 
-/// The results that were read, each file once, and the verdict.
+/// The results, with each file read only once, and the verdict.
 struct Judged {
-  std::unique_ptr<const Measured> measured;  // null for a stored verdict, which has no rows
+  std::unique_ptr<const Measured> measured;  // null for a stored verdict, because it has no rows
   std::vector<Profile> profiles;
   Verdict verdict;
   const Soak* soak = nullptr;  // the soak of this verdict, with the trend of each GPU; null for a single run
   const SoakJudgement* soak_judgement = nullptr;
-  std::function<Judged()> last_round = {};  // for a soak: judges the round whose results the exports contain
+  std::function<Judged()> last_round = {};  // for a soak: judges the round that the exports show
 };
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// Maps statuses to failures, errors and skipped tests of JUnit, in the format of Apache Ant as read by Jenkins, GitLab
-// and GitHub's actions.
+// Maps statuses to failures, errors and skipped tests of JUnit, in the format of Apache Ant that Jenkins, GitLab and
+// GitHub's actions read.
 #include "report/junit.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace shakedown {
 namespace {
 
 struct Suite {
-  std::string cases, notes;  // notes; a passed test cannot have a text in all schemas
+  std::string cases, notes;  // notes are separate, because some schemas allow no text in a passed test
   int tests = 0, failures = 0, errors = 0, skipped = 0;
 };
 
@@ -65,8 +65,8 @@ std::string counts(const Suite& suite) {
                      suite.failures, suite.errors, suite.skipped);
 }
 
-// Has exactly the attributes and elements that the schemas of Jenkins and of ReFrame require. Their times have no time
-// zone; unknown times are the earliest.
+// Writes exactly the attributes and elements that the schemas of Jenkins and of ReFrame require. These schemas allow no
+// time zone, and an unknown time becomes the earliest possible time.
 std::string document(const std::vector<std::pair<std::string, Suite>>& suites, const std::string& started,
                      const std::vector<Node>& nodes) {
   const bool is_known = started.size() == 20 && started.back() == 'Z';
@@ -87,7 +87,7 @@ std::string document(const std::vector<std::pair<std::string, Suite>>& suites, c
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n" + out + "</testsuites>\n";
 }
 
-// The file has more tests than the verdict counts.
+// The file also has test cases for findings that the verdict does not count, so the text gives both numbers.
 std::string tests_text(const Verdict& verdict) {
   const auto uncounted = verdict.findings.size() - verdict.total;
   return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") + " that count, " +
@@ -110,7 +110,8 @@ std::string junit_xml(const Verdict& verdict) {
   }
   add(whole, "verdict", "verdict", judged);
   std::map<std::string, std::size_t> index;
-  std::map<std::string, int> times;  // a warning and a failure of one metric share a name: numbers the second
+  // a warning and a failure of the same metric have the same name, so the second one gets a number
+  std::map<std::string, int> times;
   for (const Finding& finding : verdict.findings) {
     const std::string family = family_of(finding.key);
     const auto [found, fresh] = index.emplace(family, suites.size());

@@ -1,4 +1,4 @@
-// A verdict as JUnit XML, which every CI system displays.
+// A verdict as JUnit XML, which all CI systems display.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace shakedown {
 
 /// Returns one suite for each family, one case for each finding, and one case for the verdict itself, so that a failed
-/// verdict always shows. Waived findings are skipped. INCONCLUSIVE and NO REFERENCE are errors. A warning passes, with
-/// its text.
+/// verdict is always visible. Waived findings are skipped. INCONCLUSIVE and NO REFERENCE are errors. A warning is a
+/// passed case with a text.
 std::string junit_xml(const Verdict&);
 
-/// Returns a case for each benchmark and one for the comparison: worse and missing are failures, inconclusive is an
-/// error, benchmarks that cannot be judged are skipped.
+/// Returns a case for each benchmark, and one for the whole comparison. Worse and missing benchmarks are failures,
+/// inconclusive ones are errors, and those that cannot be judged are skipped.
 std::string junit_xml(const Regression&);
 
 }  // namespace shakedown

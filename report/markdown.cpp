@@ -1,4 +1,4 @@
-// A CI summary: bad findings first, good ones folded.
+// A CI summary in which bad findings are first and good ones are folded.
 #include "report/markdown.hpp"
 
 #include "base/text.hpp"
@@ -11,7 +11,7 @@
 namespace shakedown {
 namespace {
 
-// The maximum number of rows in a table; a row takes some 300 bytes.
+// The maximum numbers of table rows. A row has about 300 bytes.
 constexpr std::size_t max_bad_rows = 200, max_good_rows = 1000;
 
 std::string row(std::initializer_list<std::string> cells) {
@@ -67,7 +67,7 @@ std::string details(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "\n<details><summary>" + title + "</summary>\n\n" + body + "\n</details>\n";
 }
 
-// The causes that the headline does not name.
+// Returns the causes that the headline does not name.
 std::string causes(const Verdict& verdict) {
   std::string out;
   std::size_t all = 0;

@@ -1,4 +1,4 @@
-// A verdict and a comparison as Markdown, for the summary of a CI job (such as $GITHUB_STEP_SUMMARY).
+// A verdict or a comparison as Markdown, for the summary of a CI job (such as $GITHUB_STEP_SUMMARY).
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace shakedown {
 
 /// Returns the verdict line, the bad findings with their reasons, and all other findings in a folded section. The
-/// length is bounded: the summary of 10,000 GPUs fits into GitHub's limit of 1 MiB.
+/// length is limited: the summary of 10,000 GPUs fits into GitHub's limit of 1 MiB.
 std::string markdown_text(const Verdict&);
 
 std::string markdown_text(const Regression&);

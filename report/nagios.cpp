@@ -15,7 +15,7 @@ const char* service_state(const Verdict& verdict) {
   return verdict.state == State::inconclusive ? "WARNING" : "UNKNOWN";
 }
 
-// 'label'=value;warning;critical: "715:" alerts below 715, "505" above 505.
+// Returns 'label'=value;warning;critical. The range "715:" alerts below 715, and "505" above 505.
 std::string performance_data(const Finding& finding) {
   const auto [value, limit] = finding.compared().value();
   return "'" + finding.key.family() + " " + finding.metric + "'=" + number_text(value) + ";;" +
@@ -26,7 +26,7 @@ std::string performance_data(const Finding& finding) {
 
 std::string nagios_line(const Verdict& verdict) {
   std::string line = "SHAKEDOWN " + std::string(service_state(verdict)) + ": " + text(headline_of(verdict));
-  std::replace(line.begin(), line.end(), '|', '/');  // performance data begin with it
+  std::replace(line.begin(), line.end(), '|', '/');  // a '|' would begin the performance data
   std::vector<std::string> data;
   for (const FamilyFigure& figure : family_figures(verdict)) data.push_back(performance_data(*figure.finding));
   return line + (data.empty() ? "" : "|" + joined(data, " ")) + "\n";

@@ -28,7 +28,7 @@ struct Nodes {
 
 std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
 
-// False for labels that Slurm misreads: ALL means every node, and a number is the start of an IP address.
+// False for labels that Slurm misreads: it reads ALL as every node, and a number as the start of an IP address.
 bool can_be_name(const std::string& label) {
   return label.find_first_not_of("0123456789") != std::string::npos && lower(label) != "all";
 }

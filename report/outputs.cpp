@@ -27,7 +27,7 @@ std::string of_verdict(const Judged& judged) {
   return text(judged.verdict);
 }
 
-// Returns the text of measured values. A soak verdict has none, so the last complete round is written.
+// Calls `text` on the measured values. The verdict of a soak has no values, so this uses its last complete round.
 template <std::string (*text)(const Judged&)>
 std::string of_figures(const Judged& judged) {
   return judged.last_round ? text(judged.last_round()) : text(judged);
@@ -78,7 +78,7 @@ bool is_same(const fs::path& one, const fs::path& other) {
   return one == other || fs::equivalent(one, other, error);
 }
 
-// True if writing `file` would change the results read from `input`, a file or a folder.
+// True if writing `file` would change results that are read from `input`, which is a file or a folder.
 bool overwrites(const fs::path& file, const fs::path& input) {
   const TimedCall call("stat", input);
   std::error_code error;
@@ -148,11 +148,11 @@ int write_all_outputs(const OutputFiles& files, const Judged& judged, const char
 
 namespace {
 
-// Reports on stderr what cannot be written.
+// Writes the files and reports on stderr those that cannot be written.
 template <class Table, class Subject>
 void replace_each(const Table& table, const std::vector<std::string>& words, const Subject& subject,
                   const char* program, const std::string& keep) {
-  if (!output_over_input(words).empty()) return;  // refused, because it would overwrite input
+  if (!output_over_input(words).empty()) return;  // the caller refuses outputs that would overwrite an input
   for (const auto& output : table) {
     const std::string start = std::string(output.flag) + "=";
     if (output.flag == keep) continue;

@@ -1,5 +1,5 @@
-// Selects names and units of the gauges: https://prometheus.io/docs/practices/naming. Writes each series once, because
-// a duplicate makes the whole file invalid.
+// Names and units of the gauges follow https://prometheus.io/docs/practices/naming. Each series is written only once,
+// because a duplicate makes the whole file invalid.
 #include "report/prometheus.hpp"
 
 #include <fmt/format.h>
@@ -20,8 +20,8 @@ namespace shakedown {
 namespace {
 
 struct BaseUnit {
-  const char* unit;  // as in unit_of
-  const char* name;  // last words of the gauge
+  const char* unit;  // as unit_of returns it
+  const char* name;  // last words of the name of the gauge
   double factor;
 };
 
@@ -33,7 +33,7 @@ constexpr std::array base_units{BaseUnit{"TFLOPS", "flops_per_second", 1e12},
                                 BaseUnit{"GB", "bytes", 1e9},
                                 BaseUnit{"tokens/s", "tokens_per_second", 1}};
 
-// Returns the base unit. Metrics without a unit (ranks, samples, cv) keep their number.
+// Returns the base unit. The numbers of metrics without a unit (ranks, samples, cv) are not converted.
 BaseUnit base_of(const std::string& unit) {
   for (const BaseUnit& base : base_units) {
     if (unit == base.unit) return base;
@@ -53,7 +53,7 @@ std::string braces(const Labels& labels) {
   return text.empty() ? "" : "{" + text + "}";
 }
 
-// Collects the samples of each gauge under one HELP and TYPE.
+// Collects the samples of each gauge, to print them under one HELP and TYPE line.
 class Gauges {
  public:
   void add(const std::string& name, const char* help, const Labels& labels, double value) {

@@ -8,8 +8,9 @@
 namespace shakedown {
 
 /// Returns gauges in base units: shakedown_pass, the verdict, the start of the run, the culprits by host and UUID,
-/// shakedown_findings by status, and the measured value and limit of every finding. Labels that change with the verdict
-/// are only on gauges that no alert uses. There are no time stamps: the collector rejects files with them.
+/// shakedown_findings by status, and the measured value and limit of every finding. Labels whose values change with the
+/// verdict occur only on gauges that no alert uses. Writes no time stamps, because the collector rejects files with
+/// them.
 std::string prometheus_text(const Verdict&);
 
 }  // namespace shakedown

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A store keeps its first launches, which show a slow decline, and its last ones.
+/// A store keeps its first launches, because they show a slow decline, and its last ones.
 constexpr std::size_t first_launches = 10, last_launches = 20;
 
 int show(const Regression& regression, const Arguments& arguments) {
@@ -22,14 +22,14 @@ int show(const Regression& regression, const Arguments& arguments) {
   return regression.exit_code;
 }
 
-/// Returns why a run must not become a reference for later runs; empty if it may.
+/// Returns why a run must not become a reference for later runs. Empty if it may become one.
 std::string reason_to_leave_out(const Regression& regression, const Verdict& verdict) {
   if (!is_good(verdict.state)) return "its verdict is " + std::string(name(verdict.state));
   return regression.exit_code == 1 ? "something is worse or missing" : "";
 }
 
-/// Returns the stored runs of this kind of machine without `now`, which may be stored already; nullopt if there are
-/// none.
+/// Returns the stored runs of this kind of machine. Omits `now`, which may have been stored already. nullopt if there
+/// are none.
 std::optional<Baseline> earlier_runs(const fs::path& file, const Baseline& now) {
   if (!path_exists(file)) return std::nullopt;
   Baseline stored = read_baseline({file});

@@ -1,4 +1,4 @@
-// A comparison with a baseline, for programs.
+// A comparison with a baseline as JSON.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace shakedown {
 
-/// Returns strict JSON (report/regression.schema.json). Each change has its launches, so that they can be plotted.
+/// Returns strict JSON (report/regression.schema.json). Each change has the values of its launches, so that they can be
+/// plotted.
 std::string regression_json(const Regression&);
 
 }  // namespace shakedown

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_columns = 6;
 
-/// Returns "+0.3" or "-1.0", and "0.0" without a sign.
+/// Returns "+0.3" or "-1.0"; zero is "0.0" without a sign.
 std::string signed_text(double value, int digits) {
   const double scale = std::pow(10, digits), rounded = std::round(std::abs(value) * scale) / scale;
   return fmt::format("{}{:.{}f}", rounded == 0 ? "" : value < 0 ? "-" : "+", rounded, digits);
@@ -29,7 +29,7 @@ std::string slope_text(const SoakTrend& trend) {
          ")";
 }
 
-/// Returns the cell for the hours from `begin` to `end`: the median of their values.
+/// Returns the cell for the hours from `begin` to `end`, which shows the median of the values.
 std::string column(const SoakTrend& trend, std::size_t begin, std::size_t end) {
   std::vector<double> levels;
   for (std::size_t h = begin; h < std::min(end, trend.hours.size()); ++h) {
@@ -61,7 +61,7 @@ std::string trends_table(const Soak& soak, const SoakJudgement& judged, Terminal
   }
   head.push_back({"trend an hour"});
   Table table(std::move(head));
-  // Sorted by GPU, so that the rows of each GPU are together.
+  // Sorted by GPU, so that the rows of a GPU are next to each other.
   std::vector<const SoakTrend*> trends;
   for (const SoakTrend& trend : judged.trends) trends.push_back(&trend);
   std::stable_sort(trends.begin(), trends.end(),

@@ -21,7 +21,7 @@ namespace {
 using Cell = Table::Cell;
 using Tone = Table::Tone;
 
-// Marks a finding that only warns: it changes neither count nor exit code.
+// Marks a finding that only warns. Such a finding changes neither the number of failures nor the exit code.
 Cell status_cell(const Finding& finding) {
   if (finding.good()) return {status_text(finding), Tone::good};
   const bool doubtful = finding.status == Status::inconclusive || finding.status == Status::no_reference;
@@ -40,7 +40,7 @@ std::string findings_table(const std::vector<const Finding*>& findings, Terminal
   return table.text(style.table());
 }
 
-// True for figures that a culprit explains.
+// True for a figure that a culprit already explains.
 bool is_repeat(const Verdict& verdict, const Finding& finding) {
   constexpr std::array codes{Code::limit, Code::peers, Code::scatter, Code::clock, Code::crosscheck, Code::pairs};
   return finding.counts() && finding.status == Status::fail &&
@@ -48,7 +48,7 @@ bool is_repeat(const Verdict& verdict, const Finding& finding) {
          std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
 }
 
-// Returns bad findings without a culprit: a few of each part, up to a number of rows.
+// Returns the bad findings that no culprit explains: a few of each part of the fleet, up to a maximum number of rows.
 constexpr std::size_t max_rows_of_part = 3, max_rows_shown = 12;
 
 std::string bad_findings(const Verdict& verdict, TerminalStyle style) {
@@ -114,7 +114,7 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out + "\n";
 }
 
-// Prints some findings in full; the others are in the table above and in verdict.json.
+// Prints only some findings in full. The table and verdict.json have the others.
 constexpr std::size_t max_reasons = 5, max_reasons_of_all = 25;
 
 std::string reasons(const Verdict& verdict, TerminalStyle style) {
@@ -122,8 +122,8 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
   std::size_t given = 0;
   const std::size_t most = style.all ? max_reasons_of_all : max_reasons;
   std::set<std::tuple<PartKind, std::string, Code, std::string>>
-      seen;                                  // each fact of pre-flight has its own reason
-  for (const bool counts : {true, false}) {  // warnings do not displace failures
+      seen;                                  // each fact of pre-flight has a reason of its own
+  for (const bool counts : {true, false}) {  // failures are first, so that warnings do not displace them
     for (const Finding& finding : verdict.findings) {
       if (finding.good() || finding.counts() != counts) continue;
       const bool is_in_table = !counts && finding.value && finding.detail.empty();
@@ -145,7 +145,7 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
 
 std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   if (verdict.unjudged.empty()) return "";
-  // Without a profile there are no other values to show.
+  // Without a profile, these values are always listed, because there are no others to show.
   if (!style.all && verdict.profile != Verdict{}.profile) return "\n" + unjudged_text(verdict) + ": --all lists them\n";
   Table table({{"measured, judged by no rule"}, {"value"}});
   for (const Unjudged& point : verdict.unjudged) {
@@ -155,7 +155,7 @@ std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   return "\n" + table.text(style.table());
 }
 
-// Prints the distance of the fleet from its references, and its outliers; with --all every part.
+// Prints how far the fleet is from its references, and its outliers. With --all it prints every part of the fleet.
 constexpr std::size_t max_outliers_shown = 3;
 
 std::string fleet(const Verdict& verdict, TerminalStyle style) {

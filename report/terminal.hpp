@@ -13,27 +13,29 @@ namespace shakedown {
 
 struct TerminalStyle {
   bool color = false;
-  std::size_t width = 120;  // of tables: fits a terminal and a CI log without a line break
-  bool all = false;         // every finding, every part of the fleet, and results without a rule
+  std::size_t width = 120;  // columns of tables; 120 fit into a terminal and a CI log without a line break
+  bool all = false;         // shows every finding, every part of the fleet, and results without a rule
   Table::Style table() const { return {color, width}; }
 };
 
-/// Returns the complete text. The headline is the first line and, unless the verdict is good, also the second to last;
-/// the last is the verdict line. Without `all` it shows bad findings only, and few of each part.
+/// Returns the complete text. The first line is the headline, which is repeated before the last line unless the verdict
+/// is good. The last line is the verdict line. Without `all`, shows only bad findings, and only a few of each part of
+/// the fleet.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
 
 /// Returns the copies between GPUs as matrices (thresholds/results/matrix.hpp).
 std::string matrices_text(const std::vector<Results>&);
 
-/// Returns a finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, without a
-/// newline at the end.
+/// Returns a finding in full: value, limit, detail, offenders, rule, source, next command. The text has several lines
+/// and no newline at the end.
 std::string finding_text(const Finding&);
 
 /// Returns a table of changes and a last line, such as "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared
 /// (minimal effect 1 %)".
 std::string terminal_text(const Regression&, TerminalStyle = {});
 
-/// Returns the machine, the centre and spread of each benchmark, what was left out, and a last line "BASELINE: ...".
+/// Returns the machine, the centre and spread of each benchmark, the benchmarks that were skipped, and a last line
+/// "BASELINE: ...".
 std::string terminal_text(const Baseline&, TerminalStyle = {});
 
 }  // namespace shakedown

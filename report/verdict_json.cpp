@@ -1,4 +1,4 @@
-// Defines the fields of verdict.json, as described by report/verdict.schema.json.
+// Defines the fields of verdict.json, which report/verdict.schema.json describes.
 #include "report/verdict_json.hpp"
 
 #include "base/files.hpp"
@@ -60,7 +60,8 @@ void read_limit(Reader& reader, std::optional<Limit>& limit) {
   limit->value = *value;
 }
 
-// "status" of a finding without effect is warn or info, so that a program counts no failures in a PASS.
+// Writes "status" as warn or info if the finding does not change the verdict, so that a program that counts failures
+// finds none in a PASS.
 void write_status(Writer& writer, const Finding& finding) {
   writer("status", status_text(finding));
   if (status_text(finding) != name(finding.status)) writer("status_if_counted", finding.status);
@@ -78,12 +79,12 @@ void members(Archive& archive, Part& part) {
   archive("kind", part.kind)("id", part.id)("host", part.host);
 }
 
-// Files of release 0.1.0 have no judgement: their findings all come from rules.
 template <class Archive>
 void members(Archive& archive, Remedy& remedy) {
   archive("action", remedy.action)("means", remedy.means)("command", remedy.command);
 }
 
+// Files of release 0.1.0 do not say which judgement made a finding, because rules made all of them.
 template <class Archive>
 void members(Archive& archive, Finding& f) {
   archive("key", f.key)("metric", f.metric).younger("judgement", f.judgement);
@@ -137,14 +138,15 @@ void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   if constexpr (std::same_as<Archive, Writer>) archive("headline", text_and_next(headline_of(v)));
   archive("passed", v.passed)("total", v.total)("profile", v.profile);
-  auto backend = std::string(v.backend ? name(*v.backend) : "");  // empty: unknown
+  auto backend = std::string(v.backend ? name(*v.backend) : "");  // empty if unknown
   archive("backend", backend)("devices", v.devices);
   v.backend = named<Backend>(backend);
   archive("ranks", v.ranks)("hosts", v.hosts).younger("families", v.families);
   auto only = v.asked.names.size() == 1 ? std::optional(v.asked.names.front()) : std::nullopt;
   archive.younger("judged_families", v.judged_families).younger("family", only);
   archive.unless("known_families", v.known_families).unless("asked_families", v.asked.names).unless("filter", v.filter);
-  // Files of earlier releases only name one family. The verdict is recomputed, and the file is rejected.
+  // Files of earlier releases name one family at most. The verdict is computed again, and if it differs, the file is
+  // rejected.
   if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);
   archive("run_ids", v.run_ids).unless("results", v.results).younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.summaries).younger("nodes", v.nodes);
@@ -155,7 +157,8 @@ void members(Archive& archive, Verdict& v) {
 
 namespace {
 
-// True for a pass that misses its own limit or names offenders. For a spread, the value is that of the worst rank.
+// True for a finding that passes but misses its own limit or names offenders. For a spread, the compared value is that
+// of the worst rank.
 bool contradicts_itself(const Finding& f) {
   if (f.status != Status::pass) return false;
   if (f.offender_count > 0 || !f.offenders.empty()) return true;
@@ -178,7 +181,7 @@ void refuse_contradictions(const Verdict& verdict, const Field& root) {
   }
 }
 
-// Returns the hash of all other members, sorted by name.
+// Returns the hash of all other members of the document, sorted by name.
 std::string digest_of(nlohmann::json document) {
   document.erase("sha256");
   return sha256(document.dump());
@@ -203,7 +206,7 @@ Verdict read_verdict(const std::filesystem::path& file) {
   auto verdict = read_as<Verdict>(root);
   const std::string said = verdict_line(verdict);
   const int said_code = verdict.exit_code;
-  conclude(verdict);  // the stored conclusion is not trusted
+  conclude(verdict);  // concludes again instead of trusting the stored verdict
   if (verdict_line(verdict) != said || verdict.exit_code != said_code) {
     root["verdict"].refuse("its findings give \"" + verdict_line(verdict) + "\" and exit code " +
                            std::to_string(verdict.exit_code) + ", it says \"" + said + "\" and " +
@@ -231,7 +234,8 @@ Verdict read_stored_verdict(const std::filesystem::path& file) {
   return verdict;
 }
 
-// JSON has no infinity. A value that is not finite becomes null and INVALID, with a text in the detail.
+// JSON has no infinity. A value that is not finite is written as null, the finding as INVALID, and the detail names the
+// value.
 std::string verdict_json(const Verdict& verdict) {
   std::string text = json_text(verdict, 2);
   const std::string digest = digest_of(nlohmann::json::parse(text));

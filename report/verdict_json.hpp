@@ -8,16 +8,16 @@
 
 namespace shakedown {
 
-/// Returns strict JSON. `"verdict": "pass"` (fail, inconclusive, no reference, incomplete, host-only) is on one line,
-/// for grep.
+/// Returns strict JSON. `"verdict": "pass"` (or fail, inconclusive, no reference, incomplete, host-only) has a line of
+/// its own, so that grep finds it.
 std::string verdict_json(const Verdict&);
 
-/// Reads a file that verdict_json wrote. Errors: InputError with the file and the field. Also rejects a file whose
-/// findings, values and culprits give another verdict, or that was changed after it was written.
+/// Reads a file that verdict_json wrote. Errors: InputError with the file and the field. Also rejects a file that was
+/// changed after it was written, or whose findings, values and culprits lead to another verdict than the stored one.
 Verdict read_verdict(const std::filesystem::path& file);
 
-/// Reads a verdict, and adds a note if the result files next to it are the judged ones. Errors: as above, and
-/// InputError for a result file with another hash.
+/// Reads a verdict. Adds a note if the result files next to it are the ones that were judged. Errors: those of
+/// read_verdict, and InputError for a result file with another hash.
 Verdict read_stored_verdict(const std::filesystem::path& file);
 
 }  // namespace shakedown

@@ -20,7 +20,8 @@ bool is_remark(const Finding& finding) {
   return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
 }
 
-// The UUID up to its first eight digits, which distinguish the GPUs of a cluster together with rank and host.
+// Shortens the UUID to its first eight digits. Together with rank and host, they are enough to identify a GPU of a
+// cluster.
 std::string short_text(Culprit place) {
   constexpr std::size_t digits = 8;
   if (place.uuid) {
@@ -30,7 +31,8 @@ std::string short_text(Culprit place) {
   return text(place);
 }
 
-// Returns the common beginning of all keys, "preflight/of:folder" or "p2p/..."; without one their families.
+// Returns the common beginning of all keys, "preflight/of:folder" or "p2p/...". If there is none, returns the families
+// of the keys.
 std::string common_text(const std::vector<std::string>& keys) {
   std::string common = keys.front() + "/";
   std::set<std::string> families;
@@ -124,7 +126,7 @@ std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 *
 std::vector<std::string> levels_text(const Verdict& verdict) {
   std::vector<std::string> texts;
   for (const bool reference : {true, false}) {
-    std::map<std::string, const FleetLevel*> widest;  // by family: the unit of most rows
+    std::map<std::string, const FleetLevel*> widest;  // by family: the level in the unit that most rows have
     for (const FleetLevel& level : verdict.fleet.levels) {
       const FleetLevel*& chosen = widest[family_of(level.name)];
       if (chosen == nullptr || level.rows > chosen->rows) chosen = &level;

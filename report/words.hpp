@@ -1,4 +1,4 @@
-// The table cells of a finding or a change, with the same wording in all renderers.
+// The table cells of a finding or a change. All renderers use the same wording.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace shakedown {
 
-/// Returns both with a space between, or the one that is not empty.
+/// Returns both texts with a space between them; if one is empty, returns the other.
 std::string joined_words(const std::string& a, const std::string& b);
 
 /// "600 TFLOPS"
@@ -20,34 +20,35 @@ std::string quantity_text(double value, const std::string& unit);
 std::string value_text(const Finding&);
 std::string value_text(const std::optional<double>& value, const std::string& metric);
 
-/// A finding about the machine has no metric. Its detail is a remark, shown below the table if it is long.
+/// True if the detail of a finding about the machine is too long for the table and is printed below it. Such a finding
+/// has no metric, so its detail is the remark.
 bool is_long_remark(const Finding&);
 
 std::string limit_text(const Finding&);   // "min 620"
-std::string worst_text(const Finding&);   // "rank 3 node7 GPU-4f2a1b9c +1": enough to tell GPUs apart
+std::string worst_text(const Finding&);   // "rank 3 node7 GPU-4f2a1b9c +1", which is enough to identify the GPU
 std::string status_text(const Finding&);  // "fail", "missing", ...; "warn" or "info" for a lower severity
 /// Returns a finding in one line: "fail 412 TFLOPS, limit min 620, rank 3 (node7): slow in GEMM".
 std::string summary_text(const Finding&);
 
-/// Returns waivers in the order of the findings, those with the same reason in one line: "preflight/of:folder (4
+/// Returns one line for all waived findings with the same reason, in the order of the findings: "preflight/of:folder (4
 /// findings): no folder was named".
 std::vector<std::string> waivers_text(const Verdict&);
 
-/// Returns "36 measured values are judged by no rule, 2 more were waived"; empty if there are none.
+/// Returns "36 measured values are judged by no rule, 2 more were waived". Empty if all values are judged.
 std::string unjudged_text(const Verdict&);
 
-/// Returns "98.8 %" of the expected value; "-" without one.
+/// Returns "98.8 %" of the expected value; "-" if no value is expected.
 std::string efficiency_text(const ScalingPoint&);
 
 /// Returns "-2.3 %" or "+0.4 %".
 std::string signed_percent(double share);
 
-/// Returns "median value, against its reference: allreduce +0.2 %, p2p +0.1 %", and the same for families with limits
-/// only; one figure for each family. Empty without a profile.
+/// Returns one figure for each family: "median value, against its reference: allreduce +0.2 %, p2p +0.1 %". Families
+/// that have only limits are in a second text. Empty without a profile.
 std::vector<std::string> levels_text(const Verdict&);
 
-/// Returns "rack r7 (64 GPUs): 2.3 % slower than the others in gemm, 8 C hotter": one line for each outlier of the
-/// fleet.
+/// Returns one line for each outlier of the fleet: "rack r7 (64 GPUs): 2.3 % slower than the others in gemm, 8 C
+/// hotter".
 std::vector<std::string> standing_off_text(const Verdict&);
 
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
@@ -55,10 +56,10 @@ std::string trend_text(const Change&);   // "worse", "inconclusive: launches dif
 std::string count_text(const Change&);   // "9, 9"
 
 /// Returns "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1 %): gemm/... tflops -14.3 %
-/// and 1 more"; without the colon and the rest if nothing is worse or missing.
+/// and 1 more". The colon and the rest are absent if nothing is worse or missing.
 std::string regression_line(const Regression&);
 
-/// Returns what is worse, the largest change first, then what is missing.
+/// Returns the worse figures, the largest change first, and after them the missing ones.
 std::vector<const Change*> worst_changes(const Regression&);
 
 }  // namespace shakedown

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// The page has this number of each; verdict.json has all.
+// The maximum numbers of entries on the page. verdict.json has all entries.
 constexpr std::size_t max_findings = 3000, max_culprits = 40, max_nodes = 64;
 
 void cut(json& list, std::size_t most) {
@@ -45,7 +45,7 @@ json verdict_data(const Verdict& verdict) {
   return document;
 }
 
-// The node decisions that the page lists, the bad ones first.
+// Returns the decisions for nodes that the page lists, bad nodes first.
 json nodes_data(const NodeList& list) {
   json document = document_of_text(nodes_json(list));
   json& nodes = document["nodes"];
@@ -56,7 +56,7 @@ json nodes_data(const NodeList& list) {
   return document;
 }
 
-// Adds the name for people of each key in a document, and the unit of each metric.
+// Adds the readable name of each key in a document, and the unit of each metric.
 void add_names(const json& value, json& names, json& units) {
   if (value.is_object() && value.contains("key")) {
     const std::string key = value["key"], metric = value.value("metric", "");

@@ -1,5 +1,5 @@
-// Decides which figures the page has. What page.js draws by rank has one value for each rank, without a fraction where
-// that suffices: the page of 10,000 GPUs must stay below 5 MB.
+// Selects the figures of the HTML page. Drawings by rank have one value for each rank, rounded to an integer where that
+// is precise enough, because the page of 10,000 GPUs must stay below 5 MB.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -39,8 +39,8 @@ const Context& largest_launch(const Measured& measured) {
   return *largest;
 }
 
-// A column by rank of each class in which GPUs are compared. Copies have a matrix, and raw GEMM follows the clock that
-// each chip has, so that its rate per GHz is shown.
+// Returns one column by rank for each class of rows in which GPUs are compared. Copies are omitted because they have a
+// matrix. GEMM is shown as rate per GHz, because each chip has its own clock.
 json peers_data(const UnitTable& table, std::size_t ranks) {
   std::set<std::string> per_clock;
   for (const Column& column : table.columns) {
@@ -70,7 +70,7 @@ double shortfall(double value, double centre, const std::string& metric) {
   return lower_is_better(metric) ? value / centre - 1 : 1 - value / centre;
 }
 
-// The matrices whose worst value is furthest from the median of all hosts.
+// Returns the matrices in which the worst value differs most from the median of all hosts.
 json pairs_data(const Measured& measured, const Context& context) {
   std::vector<PairMatrix> all;
   std::map<Key, std::vector<double>> values;
@@ -110,7 +110,8 @@ json pairs_data(const Measured& measured, const Context& context) {
   return shown;
 }
 
-// Of each host by rail the best of its rounds with partners on other hosts: a pair is as fast as its slower end.
+// Returns, for each host and rail, the best of its rounds with partners on other hosts. A pair is only as fast as its
+// slower end, so the best round shows the host itself.
 json rails_data(const Measured& measured, const Context& context) {
   std::map<std::string, std::vector<std::optional<double>>> hosts;
   for (const RankFacts& rank : context.ranks) {
@@ -134,7 +135,7 @@ json rails_data(const Measured& measured, const Context& context) {
   return is_measured ? shown : json::array();
 }
 
-// Of each benchmark the rate, the floor of the profile, and the ceiling of the hardware.
+// Returns, for each benchmark, the rate, the floor of the profile, and the ceiling of the hardware.
 json rates_data(const Judged& judged) {
   std::map<std::pair<std::string, std::string>, double> floors;
   for (const Finding& f : judged.verdict.findings) {
@@ -152,7 +153,7 @@ json rates_data(const Judged& judged) {
     const auto floor = floors.find({key, metric});
     json rate = {{"key", key.text()}, {"metric", metric}, {"value", *value}};
     if (floor != floors.end()) rate["floor"] = floor->second;
-    // A ceiling of PCIe is that of any link that a host may have: it says nothing about this one.
+    // The ceiling of PCIe is that of the fastest link that a host may have, so it says nothing about this host's link.
     if (profile != nullptr && family_of(key) != "pcie") {
       rate["ceiling"] = optional(ceiling(profile->peak, key, metric, scale_of(*benchmark.context)));
     }
@@ -162,7 +163,7 @@ json rates_data(const Judged& judged) {
   return rates;
 }
 
-// By family and rank the median of a sensor over the benchmarks; of the temperature the highest.
+// Returns, by family and rank, the median of each sensor over the benchmarks, but the maximum of the temperature.
 json sensors_data(const Measured& measured, const Context& context) {
   json columns = json::array();
   for (const char* const sensor : {"sm_mhz", "temperature_c", "power_w"}) {
@@ -192,7 +193,8 @@ json sensors_data(const Measured& measured, const Context& context) {
   return columns;
 }
 
-// The parts of each training step in ms, of the ranks that wait least for others: the others wait for these.
+// Returns the parts of each training step in ms. Uses the ranks with the shortest waiting time, because the other ranks
+// wait for these.
 json steps_data(const Measured& measured) {
   json steps = json::array();
   for (const auto& [key, benchmark] : measured.benchmarks) {
@@ -221,7 +223,7 @@ json steps_data(const Measured& measured) {
   return steps;
 }
 
-// One fact: the hosts or ranks that have each value.
+// By value of one fact: the hosts or ranks that have this value.
 using Spread = std::map<std::string, std::vector<std::string>>;
 
 std::map<std::string, Spread> spreads_of(const Measured& measured) {
@@ -250,7 +252,8 @@ std::map<std::string, Spread> spreads_of(const Measured& measured) {
   return facts;
 }
 
-// Of each fact the values that most have, each with its number of hosts or ranks and the names of some.
+// Returns, for each fact, its most frequent values. Each value has the number of its hosts or ranks and the names of
+// some of them.
 json facts_data(const Measured& measured) {
   json facts = json::array();
   for (const auto& [fact, spread] : spreads_of(measured)) {

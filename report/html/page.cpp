@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the document with printable texts and the digits that people read of each number, without empty members.
+// Returns the document without empty members, with texts made printable and numbers rounded to the digits that people
+// read.
 json slim(const json& value) {
   if (value.is_string()) return printable(value.get<std::string>());
   if (value.is_number_float()) {
@@ -39,14 +40,14 @@ json slim(const json& value) {
   return out;
 }
 
-// JSON inside a script element: "<" occurs only in its strings, and must not begin "</script>".
+// Escapes JSON for a script element: a string in it must not contain "</script>", so "<" is replaced.
 std::string script_text(const json& data) {
   std::string out;
   for (const char c : text_of_document(slim(data), -1)) out += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return out;
 }
 
-// The title, the headline for browsers without scripts, and the data, each at its place in the static page.
+// Inserts the title, the headline for browsers without scripts, and the data into the static page.
 std::string page(const std::string& title, const std::string& headline, const json& data) {
   std::string out;
   std::string_view rest = page_text;
@@ -65,7 +66,7 @@ std::string page(const std::string& title, const std::string& headline, const js
 std::string html_text(const Judged& judged) {
   const Verdict& v = judged.verdict;
   const Headline headline = headline_of(v);
-  // Tabs of several machines and days must not look alike.
+  // The title names the machine and the day, so that several open tabs can be told apart.
   std::vector<std::string> of;
   if (v.nodes.size() == 1) of.push_back(v.nodes.front().host);
   if (v.nodes.size() > 1) of.push_back(plural(v.nodes.size(), "host"));

@@ -1,4 +1,4 @@
-// A verdict as one page for people: everything that it needs is in it, and it asks nobody for anything.
+// A verdict as one self-contained HTML page, which loads nothing from other places.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace shakedown {
 
-/// Below 300 kB for some nodes, below 5 MB for 10,000 GPUs: beyond 64 GPUs the worst are shown, and all as a
-/// distribution. Without results (a stored verdict) there are no figures.
+/// Returns a page below 300 kB for a few nodes, and below 5 MB for 10,000 GPUs: beyond 64 GPUs it shows the worst ones,
+/// and a distribution of all. A stored verdict has no results, so its page has no figures.
 std::string html_text(const Judged&);
 
-/// A comparison with a baseline: what changed first, each benchmark with the course of its launches.
+/// Returns the page of a comparison with a baseline. Changes are first, and each benchmark has a drawing of its
+/// launches.
 std::string html_text(const Regression&);
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// Draws the page from the document in #data (report/html/data.hpp). A text from the data becomes a text node or the value of
-// an attribute, never markup. Colours are classes, and a word or a sign says the same.
+// Draws the page from the document in #data (report/html/data.hpp). A text from the data becomes a text node or the
+// value of an attribute, never markup. Each colour is a class, and a word or a sign repeats its meaning.
 'use strict';
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
@@ -31,7 +31,7 @@ const wide = (...body) => el('div', {class: 'wide', tabindex: 0}, body);
 const row_head = (...text) => el('th', {scope: 'row'}, text);
 const heads = columns => el('thead', '', el('tr', '', columns.map(column => el('th', {scope: 'col'}, column))));
 
-// A table that becomes a list on a narrow screen: each cell has the name of its column.
+// Returns a table that becomes a list on a narrow screen. Each cell knows the name of its column for this list.
 function table(columns, rows, classes = 'stack') {
   if (!rows.length) return null;
   const cell = (content, i) => content instanceof HTMLTableCellElement ? content
@@ -47,7 +47,7 @@ function command(text) {
   button.addEventListener('click', async () => {
     try {
       await navigator.clipboard.writeText(text);
-    } catch {  // no clipboard for a page from a file in some browsers
+    } catch {  // some browsers have no clipboard for a page opened from a file
       getSelection().selectAllChildren(code);
       document.execCommand('copy');
     }
@@ -80,12 +80,12 @@ const median = values => {
 const known = values => values.filter(value => value !== null && value !== undefined);
 const unit_of = metric => (data.units || {})[metric];
 const name_of = key => (data.names || {})[key];
-// The name for people, with the key in small: programs and flags take the key.
+// Shows the readable name, and the key in small print, because programs and flags take the key.
 const named = (key, metric) => {
   const text = words(key, metric), name = name_of(key);
   return name ? [name, el('small', '', text)] : text;
 };
-// "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)", or all identifiers with the rank first.
+// Returns "node17 GPU 2 (rank 2, serial 1654, 0000:00:08.0)", or all identifiers with the rank first.
 const place = (c, all) => {
   const gpu = words(c.host, c.local_rank !== undefined && (c.uuid || c.pci) ? `GPU ${c.local_rank}` : '');
   const ids = [c.rank !== undefined && `rank ${c.rank}`, all && gpu, (all || !c.serial) && c.uuid,
@@ -95,7 +95,7 @@ const place = (c, all) => {
 
 // --- Heat tables and drawings --------------------------------------------------------------------------------------------
 
-// The tint of a distance to the bad side, in parts of what is no more healthy.
+// Returns the tint of a deviation. `part` is its share of the deviation from which a value is unhealthy.
 const tint = part => part >= 1 ? 'w4' : part >= 0.75 ? 'w3' : part >= 0.5 ? 'w2' : part >= 0.25 ? 'w1'
   : part <= -0.75 ? 'b2' : part <= -0.25 ? 'b1' : '';
 const heat_cell = (text, classes) => el('td', classes, text);
@@ -107,7 +107,7 @@ const canvas = (width, height, title, ...body) =>
 const label = (x, y, anchor, text, classes) => draw('text', {x, y, 'text-anchor': anchor, class: classes}, text);
 const tip = text => draw('title', '', text);
 
-// How many values are how large. Heights are logarithms, so that one of 10,000 is seen.
+// Draws a histogram. Heights are logarithms, so that one outlier among 10,000 values is visible.
 function distribution(title, values, limit, unit) {
   const width = 360, height = 110, base = 90, bins = new Array(36).fill(0);
   const low = Math.min(...values), high = Math.max(...values), span = Math.max(high - low, 1e-9);
@@ -124,7 +124,8 @@ function distribution(title, values, limit, unit) {
     label(width, height - 5, 'end', `${high.toFixed(1)} ${unit}`));
 }
 
-// Lines over sizes in bytes, each size twice the one before it; from 0 upwards. A line is {name, style, points: [x, y, tip]}.
+// Draws lines over sizes in bytes on a logarithmic axis to base 2; the other axis begins at 0. A line is {name, style,
+// points: [x, y, tip]}.
 function over_bytes(title, unit, lines) {
   const width = 760, height = 300, left = 52, right = 96, top = 26, bottom = 34;
   const all = lines.flatMap(line => line.points), xs = all.map(p => p[0]), low = Math.min(...xs), high = Math.max(...xs);
@@ -158,7 +159,7 @@ function over_bytes(title, unit, lines) {
   return canvas(width, height, title, out);
 }
 
-// Values one after the other. One that varies by less than 2 % is nearly level.
+// Draws values in their order. Values that vary by less than 2 % appear nearly level.
 function course(title, launches) {
   const values = launches.map(launch => launch.value), low = Math.min(...values), high = Math.max(...values);
   const middle = (low + high) / 2, span = Math.max(high - low, 0.02 * Math.abs(middle), 1e-12);
@@ -169,7 +170,7 @@ function course(title, launches) {
       tip(`${launches[i].started}: ${number(values[i])}`))));
 }
 
-// A bar up to `full`, with marks at the floor and at the ceiling.
+// Draws a bar of the length value/full, with marks at the floor and at the ceiling.
 function bar(title, value, full, floor) {
   const part = x => `${(100 * Math.min(1, Math.max(0, x / full))).toFixed(1)}%`;
   const fill = el('i', value < floor ? 'low' : ''), mark = floor && el('b');
@@ -351,7 +352,7 @@ const gpu = rank => `${rank} ${run.places[rank][0]} GPU ${run.places[rank][1]}`;
 const gpu_head = rank => el('th', {scope: 'row', title: (run.ranks[rank] || [])[4]}, gpu(rank));
 const worst_note = (shown, count) => count > shown && el('p', 'soft', `The worst ${shown} of ${count}.`);
 
-// Ranks in their order, or of very many the worst.
+// Returns all ranks in order, or only the worst ones if there are too many.
 function shown_ranks() {
   const all = run.places.map((_, rank) => rank);
   if (all.length <= max_gpus_in_full) return all;
@@ -388,7 +389,7 @@ const shortfall = (value, centre, lower) => !centre ? 0 : lower ? value / centre
 function copies() {
   const {count, matrices = []} = run.pairs || {};
   const tables = matrices.map(m => {
-    const healthy = m.lower ? 0.2 : 0.03;  // the difference between healthy copies
+    const healthy = m.lower ? 0.2 : 0.03;  // values may differ by this much between healthy copies
     const cells = m.values.flatMap((row, src) => (row || []).map((value, dst) => ({src, dst,
       value}))).filter(c => known([c.value]).length);
     const worst = cells.reduce((a, b) => (m.lower ? b.value > a.value : b.value < a.value) ? b : a, cells[0] || {});
@@ -409,9 +410,9 @@ function copies() {
       worst_note(tables.length, count));
 }
 
-// Each host by rail: the best of its rounds with partners on other hosts.
+// Shows, for each host and rail, the best of its rounds with partners on other hosts.
 function rails() {
-  const hosts = run.rails || [], healthy = 0.05;  // as thresholds/culprits/fabric.hpp takes it
+  const hosts = run.rails || [], healthy = 0.05;  // the tolerance of thresholds/culprits/fabric.hpp
   if (!hosts.length) return null;
   const columns = Math.max(...hosts.map(line => line.length)) - 1;
   const centres = Array.from({length: columns}, (_, rail) => {
@@ -419,7 +420,7 @@ function rails() {
     return values.length ? median(values) : 0;
   });
   const off = (value, rail) => known([value]).length ? shortfall(value, centres[rail], false)
-    : 1;  // a silent rail is the worst
+    : 1;  // a rail without a value is the worst
   const worst = line => Math.max(...line.slice(1).map(off));
   const shown = hosts.length > max_gpus ? [...hosts].sort((a, b) => worst(b) - worst(a)).slice(0, max_gpus) : hosts;
   const rows = shown.map(([host, ...values]) => [row_head(host), values.map((value, rail) => {
@@ -456,7 +457,7 @@ function over_size() {
     'the floors of the profile, the dotted one is what the hardware can do.', out);
 }
 
-// Without a floor and a ceiling a bar would be a part of nothing: the number alone is shown.
+// A bar needs a floor or a ceiling as its scale; without either only the number is shown.
 function rates() {
   const families = new Map();
   for (const r of run.rates || []) {
@@ -588,7 +589,7 @@ function scaling() {
   table(['benchmark', 'nodes', 'ranks', 'value', 'efficiency', 'limited by'], rows));
 }
 
-// In full where it is not good: the places, the rule, its source, and what to run next.
+// Shows a finding that is not good in full: the places, the rule, its source, and what to run next.
 function detail(f) {
   if (is_good(f)) return f.detail || '';
   const lines = [...(f.offenders || (f.worst ? [f.worst] : [])).map(c => place(c) + (c.value === undefined ? ''
@@ -628,7 +629,7 @@ function all_findings() {
   folded(said.unjudged, table(['measured', 'value'], unjudged, 'tight')));
 }
 
-// "580.159 on 15; 570.86 on node7": a value that most have without names, the others with them.
+// Returns "580.159 on 15; 570.86 on node7": the most frequent value without names, the others with the names.
 function spread({values, count, different}) {
   if (2 * different > count && count > 2) return `${different} values of ${count}: ${values[0][0]}, ${values[1][0]}, ...`;
   return values.map(([value, places, ...names], i) => `${value} on ` + (i === 0 && places > 1 ? places
@@ -663,7 +664,7 @@ function reproduce() {
 
 // --- The page ------------------------------------------------------------------------------------------------------------
 
-// Links of the page's sections, and words of a family's link go into the filter.
+// Makes the links to the sections. A link of a family also puts the name of the family into the filter.
 function navigation() {
   const links = sections.map(each => el('a', {href: '#' + each.id}, each.querySelector('h2').textContent));
   return links.length > 1 ? el('nav', {'aria-label': 'Sections'}, links) : null;

@@ -1,11 +1,11 @@
-// The static page. CMake puts page.css and page.js into page.html, and the result into the library.
+// The static page. CMake puts page.css and page.js into page.html, and embeds the result in the library.
 #pragma once
 
 #include <string_view>
 
 namespace shakedown {
 
-/// With the places {{title}}, {{headline}} and {{data}}, in this order.
+/// The text of the page. It contains {{title}}, {{headline}} and {{data}} in this order, to be replaced.
 extern const std::string_view page_text;
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Decides what the page shows of the rounds of a soak.
+// Selects what the page shows of the rounds of a soak.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ using nlohmann::json;
 
 constexpr std::size_t max_trends = 50, max_rounds = 50;
 
-// What is surely worse is above what may be noise.
+// Orders trends for the page: trends that are surely worse have a higher value than trends that may be noise.
 double worst_hour(const SoakTrend& trend) {
   double worst = trend.low.empty() ? 0 : 1e9;
   for (const auto& hour : trend.hours) worst = std::max(worst, hour ? -*hour : 0);
