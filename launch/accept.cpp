@@ -33,8 +33,8 @@ namespace fs = std::filesystem;
 
 constexpr int could_not_run = 3;
 
-/// The environment may be empty, as in a health check or a bare container. mpirun (Open MPI 4.1) crashes with SIGSEGV
-/// without HOME and without an entry of this user in /etc/passwd.
+/// The environment may be empty, as in a health check or a minimal container. mpirun (Open MPI 4.1) crashes with
+/// SIGSEGV if HOME is not set and this user has no entry in /etc/passwd.
 [[nodiscard]] SessionFolder provide_environment() {
   setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
   const TimedCall call(CallKind::name_service, "getpwuid, the entry of this user");
@@ -68,7 +68,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
     for (const auto& line : said) std::fprintf(stderr, "%s\n", line.c_str());
     if (!ending.good()) throw CannotRun(name + ending.text(job.command.front()));
   };
-  if (is_visible(programs.of(resident))) {  // its last line is the total of all families
+  if (is_visible(programs.of(resident))) {  // the last line of this program is the total of all families
     plan(resident, {"--families=" + joined(programs.families, ",")});
   } else {
     for (const auto& family : programs.families) plan(family, {});
@@ -76,7 +76,8 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   return 0;
 }
 
-/// Returns the exit code if another program has started this process as a rank other than the first.
+/// Runs as a rank and returns the exit code if another program started this process as a rank other than the first;
+/// else returns nullopt.
 std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
   if (!rank) return std::nullopt;
@@ -107,7 +108,7 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
     stop_if_told(signals);
     missed = measure_families(options, start, programs, run, signals);
     if (options.scaling) measure_on_fewer_nodes(options, start, programs, run, signals);
-  } catch (const CannotRun& error) {  // the families on disk are judged anyway
+  } catch (const CannotRun& error) {  // families that were measured before the error are judged anyway
     if (!anything_in(run.path(), programs)) throw;
     say(error.what());
     run.break_off(error.what());
@@ -136,12 +137,13 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
 
 namespace {
 
-/// Judges the run. A run without any result has a verdict, too.
+/// Judges the run. A run without results also gets a verdict.
 Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& programs, RunFolder& run, Signals& signals) {
   try {
     stop_if_told(signals);
     auto start = agreed_launch(options, process_environment(), signals);
-    if (options.scaling) fewer_nodes(options, start, programs);  // reports contradictions before any measurement
+    // Before any measurement, so that contradictory flags are reported early.
+    if (options.scaling) fewer_nodes(options, start, programs);
     return judge_run(options, start, programs, run, signals, judge_apart);
   } catch (const DriverHangs& error) {
     run.break_off(error.what());
@@ -164,13 +166,13 @@ Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& progra
 
 namespace {
 
-/// Returns the run whose failures --again repeats.
+/// The run whose failures --again repeats.
 struct EarlierRun {
   std::string name;
   Verdict verdict;
 };
 
-/// Reads that run, and restricts the options to its failures. Errors: InputError.
+/// Reads the earlier run, and restricts the options to the families that failed in it. Errors: InputError.
 std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   if (!options.again) return std::nullopt;
   const fs::path results = options.results ? *options.results : usual_results(), named = *options.again;
@@ -185,7 +187,7 @@ std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   return run;
 }
 
-/// Returns the text of a verdict with the comparison with the earlier run after its first line.
+/// Returns the text of a verdict, with the comparison with the earlier run inserted after the first line.
 std::string with_earlier(const std::string& text, const EarlierRun& run, const Verdict& now, TerminalStyle style) {
   const auto rest = text.find("\n\n") + 2;
   return text.substr(0, rest) + again_text(run.name, run.verdict, now, style) + text.substr(rest);
@@ -200,7 +202,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
     options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
-  check_references(options.judge);  // reports errors in them before any measurement
+  check_references(options.judge);  // before any measurement, so that errors in these files are reported early
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
@@ -254,7 +256,7 @@ int inventory(const std::vector<std::string>& words) {
 
 namespace {
 
-/// Throws InputError if this host alone must run a program but cannot.
+/// Throws InputError if a program must run on this host alone and this host cannot run it.
 void require_program(const std::string& name) {
   if (name.find('/') == std::string::npos ? on_path(process_environment(), name) : access(name.c_str(), X_OK) == 0)
     return;
@@ -299,11 +301,11 @@ int ctest_step(const std::vector<std::string>& words) {
   Screen screen(programs.families);
   if (all) {
     measure_together(options, start, programs, folder, id, signals,
-                     screen);  // missing families can run separately
+                     screen);  // families without a result can still be measured by separate programs
     return 0;
   }
   const bool there = !measure_family(options, start, programs, folder, id, step, signals, screen);
-  // A missing result is judged. A user who measures despite pre-flight continues even if pre-flight could not run.
+  // A missing result is judged as missing. With --despite-preflight the run continues even if pre-flight could not run.
   return there || (step == "preflight" && options.despite_preflight) ? 0 : could_not_run;
 }
 

@@ -33,7 +33,7 @@ Words with(const Words& prefix, const Words& command) {
 
 std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
 
-/// A job that the hosts answer, and its other output.
+/// The job that asks the hosts, with their answers and its other output.
 struct Discovery {
   std::vector<HostAnswer> answers;
   std::vector<std::string> said;  // first lines of standard error
@@ -53,13 +53,14 @@ Job discovery_job(const AcceptOptions& options, const Launch& launch, const Word
   return job;
 }
 
-/// Answers of hosts that were asked one by one, and the reasons of those that did not answer.
+/// The answers of hosts that were asked one by one, and for each other host the reason why it did not answer.
 struct AskedAlone {
   std::vector<HostAnswer> answers;
   std::map<std::string, StartCause> causes;
 };
 
-/// mpirun starts nothing until all hosts are available. To find the failing host, each one is asked alone.
+/// Asks each host separately, because mpirun starts nothing unless all hosts are available. This shows which hosts
+/// fail.
 AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
   AcceptOptions patience = options;
@@ -86,7 +87,7 @@ AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Wo
   return all;
 }
 
-/// Reports that no host has answered, with each reason once and its hosts.
+/// Returns a text for the case that no host answered: each reason once, with the hosts that it concerns.
 std::string nobody_answered(const Words& hosts, const std::map<std::string, StartCause>& causes,
                             const StartCause& cause_of_all) {
   constexpr std::size_t max_hosts_named = 8, max_faults_named = 3;
@@ -123,7 +124,7 @@ AbsentHost hung_driver(const HostAnswer& host) {
   return {host.name(), "the driver of " + host.name() + " does not answer: " + host.driver_hangs.value_or(""), true};
 }
 
-/// Removes hosts with a driver that does not answer from the list. Returns the removed hosts.
+/// Removes the hosts whose driver does not respond from the list. Returns the removed hosts.
 std::vector<AbsentHost> without_hung(std::vector<HostAnswer>& hosts) {
   std::vector<AbsentHost> hung;
   for (const auto& host : hosts) {
@@ -133,7 +134,7 @@ std::vector<AbsentHost> without_hung(std::vector<HostAnswer>& hosts) {
   return hung;
 }
 
-/// Reports what CUDA ignores in a host's mask. Errors: CannotRun if CUDA shows no GPU.
+/// Reports the part of a host's mask that CUDA ignores. Errors: CannotRun if CUDA shows no GPU.
 void require_usable_mask(const std::vector<HostAnswer>& hosts) {
   for (const auto& host : hosts) {
     if (!host.mask_ignored) continue;
@@ -141,7 +142,7 @@ void require_usable_mask(const std::vector<HostAnswer>& hosts) {
                       ": " + *host.mask_ignored + "; correct or unset it";
     if (host.usable_gpus == 0) throw CannotRun(line);
     say(line);
-    return;  // one mask of a job is usually that of all hosts
+    return;  // all hosts of a job usually have the same mask, so one report is enough
   }
 }
 
@@ -172,15 +173,15 @@ Launch chosen_launch(const AcceptOptions& options, const LaunchSite& site) {
   return launch;
 }
 
-/// The hosts that answered, and those that did not.
+/// The hosts that answered, and the hosts that did not.
 struct AskedHosts {
   std::vector<HostAnswer> hosts;
   Words absent;
-  std::map<std::string, std::string> reasons;  // of absent hosts
-  std::string why_none;                        // if no host has answered
+  std::map<std::string, std::string> reasons;  // by host that did not answer
+  std::string why_none;                        // set if no host answered
 };
 
-/// Asks all hosts at once. If none answers, asks each alone: mpirun starts nothing if one host does not start.
+/// Asks all hosts at once. If no host answers, asks each host alone, because mpirun starts nothing if one host fails.
 AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const Words& lost, Signals& signals) {
   Discovery call;
   const auto ending = run_jobs({discovery_job(options, launch, launch.discovery, call)}, signals).front();
@@ -202,7 +203,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
                  [&](const auto& host) { return !is_one_of(host, lost); });
     alone = ask_each(options, launch, present, signals);
   }
-  // If each host answers alone, the fault that prevents a joint answer would also prevent the ranks.
+  // Each host answers alone but not together with others. The same fault would also prevent the ranks from starting.
   if (!alone.causes.empty()) asked.hosts = distinct_hosts(std::move(alone.answers));
   for (const auto& [host, why] : alone.causes) {
     asked.absent.push_back(host);
@@ -292,7 +293,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   require_usable_mask(asked.hosts);
   int most = 0;
   for (const auto& host : asked.hosts) most = std::max(most, host.usable_gpus);
-  if (most > 0) site.gpus = most;  // a launcher of its own may have none
+  if (most > 0) site.gpus = most;  // the host of the launcher may have no GPU
   site.absent = asked.absent;
   const int promised = launch.host_count;
   launch = chosen_launch(options, site);

@@ -49,16 +49,17 @@ Words split(const std::string& text) {
   return words;
 }
 
-/// Settings of a launch unless the user has set others.
+/// Returns the settings of a launch. A setting of the user has priority.
 std::vector<std::pair<std::string, std::string>> settings(const Environment& environment) {
   std::vector<std::pair<std::string, std::string>> all{
-      // Detects an unreachable host within 15 s instead of 8 minutes.
+      // MPI then detects an unreachable host within 15 s instead of 8 minutes
       {"OMPI_MCA_oob_tcp_keepalive_time", "8"},
       {"OMPI_MCA_oob_tcp_keepalive_intvl", "2"},
       {"OMPI_MCA_oob_tcp_keepalive_probes", "3"},
-      // MPI only starts and synchronizes the ranks. This transport is ready at once, others need 0.2 s.
+      // MPI only starts and synchronizes the ranks. This transport is ready at once; others need 0.2 s to start.
       {"OMPI_MCA_pml", "ob1"},
-      // mpirun needs the cores of its host, but not the GPUs, which hwloc would open through OpenCL in 0.4 s.
+      // Keeps mpirun from opening the GPUs, which takes hwloc 0.4 s through OpenCL. mpirun only needs to know the
+      // cores.
       {"HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl"}};
   std::erase_if(all, [&](const auto& setting) { return environment(setting.first).has_value(); });
   return all;
@@ -77,13 +78,13 @@ Words mpirun(const LaunchSite& site) {
   return words;
 }
 
-/// Returns the hosts of the host file that a variable names; empty without such a file.
+/// Returns the hosts of the host file that a variable names. Empty if no variable names one.
 std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {
   if (!site.host_file) return {};
   return with_slots(hosts_of_file(*site.host_file, host_file_of(site.environment).value_or("host file")));
 }
 
-/// Returns mpirun on the hosts of a file, or of a Slurm job, which it finds itself.
+/// Makes the launch use mpirun on the hosts of a file, or on the hosts of a Slurm job, which mpirun finds itself.
 void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   launch.prefix = launch.discovery = launch.alone = mpirun(site);
   if (!site.absent.empty()) {
@@ -91,7 +92,7 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
     const auto listed = hosts_of(site);
     for (const auto& host : launch.hosts) {
       if (is_absent(site, host)) continue;
-      // A name without a number would be one rank.
+      // mpirun would start only one rank on a host that is listed without a number.
       const auto entry = std::find_if(listed.begin(), listed.end(), [&](const auto& e) { return e.name == host; });
       present.push_back(entry == listed.end() ? host : host + ":" + std::to_string(entry->slots));
     }
@@ -102,14 +103,14 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   append(launch.prefix, shape);
   append(launch.discovery, {"--map-by", "ppr:1:node", "--oversubscribe"});
   append(launch.alone, {"--map-by", "ppr:1:node", "--oversubscribe", "--host"});
-  // mpirun passes only its own variables on.
+  // mpirun passes only its own variables to the ranks; others must be named.
   for (const auto* variable :
        {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH", "SHAKEDOWN_CUDA_LIBRARIES", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (site.environment(variable)) append(launch.prefix, {"-x", variable});
   }
 }
 
-/// Returns the hosts with their slots for mpirun, without absent ones.
+/// Returns the present hosts with their slots, in the form that mpirun reads.
 Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite& site) {
   Words entries;
   for (const auto& host : listed) {
@@ -118,7 +119,8 @@ Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite
   return entries;
 }
 
-/// Returns the prefix of a user. A prefix of mpirun is parsed so that hosts that do not start can be left out.
+/// Returns the launch with a user's prefix. If the prefix is mpirun, parses it, so that hosts that do not start can be
+/// left out.
 Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   launch.prefix = launch.discovery = prefix;
   launch.host_count = 0;
@@ -146,15 +148,15 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   return launch;
 }
 
-/// True if an MPI launcher has started this process.
+/// True if an MPI launcher started this process.
 bool is_of_mpi(const Environment& environment) {
   constexpr std::array launchers{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
   return std::any_of(launchers.begin(), launchers.end(),
                      [&](const char* name) { return environment(name).has_value(); });
 }
 
-/// Returns a launch as one rank of several that torchrun, a pod's job or a script has started, each with its own
-/// shakedown. They connect over TCP (fixtures/ranks/rendezvous.hpp).
+/// Returns the launch of one rank if torchrun, a pod's job or a script started several ranks, each with its own
+/// shakedown. The ranks connect over TCP (fixtures/ranks/rendezvous.hpp).
 std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (!set_in(environment, variable)) return std::nullopt;
@@ -169,7 +171,7 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
                     " is not below WORLD_SIZE=" + std::to_string(*launch.ranks) + ": correct or unset them");
   }
   launch.host_count = 0;
-  launch.variables.clear();  // of mpirun
+  launch.variables.clear();  // these variables are only for mpirun
   launch.note = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
                 " of RANK and WORLD_SIZE: the launcher that set them starts the others too; they connect to " +
                 *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
@@ -177,7 +179,8 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   return launch;
 }
 
-/// Refuses unknown schedulers: the job may have other hosts, which would not be measured.
+/// Throws if the variables of an unknown scheduler promise several hosts, because hosts of the job would not be
+/// measured.
 void refuse_promised_hosts(const Environment& environment) {
   const auto promised = promised_hosts(environment);
   if (!promised) return;
@@ -186,7 +189,7 @@ void refuse_promised_hosts(const Environment& environment) {
          promised->launch);
 }
 
-/// Refuses several instances that an MPI launcher has started: each would measure its own machine and print PASS.
+/// Throws if an MPI launcher started several instances, because each would measure its own machine and print PASS.
 void refuse_one_of_several(const Environment& environment) {
   for (const auto* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     const auto size = set_in(environment, variable);
@@ -197,7 +200,8 @@ void refuse_one_of_several(const Environment& environment) {
   }
 }
 
-/// Refuses one rank of several without a common address: it would measure only its own machine.
+/// Throws if this process is one rank of several but has no common address, because it would measure only its own
+/// machine.
 void refuse_a_rank_without_meeting_place(const Environment& environment) {
   const auto rank = set_in(environment, "RANK"), size = set_in(environment, "WORLD_SIZE");
   if (!rank || !size || *size == "1" || is_of_mpi(environment)) return;
@@ -211,15 +215,16 @@ void refuse_a_rank_without_meeting_place(const Environment& environment) {
                   ", or unset RANK and WORLD_SIZE to measure this machine alone");
 }
 
-/// True if srun has started this process. The batch script and salloc's shell have step numbers too, the highest ones.
+/// True if srun started this process. Step numbers alone do not tell: the batch script and salloc's shell have the
+/// highest ones.
 bool is_in_step(const Environment& environment) {
   constexpr unsigned first_special = 4294967290U;
   const auto step = set_in(environment, "SLURM_STEP_ID");
   return step && std::strtoul(step->c_str(), nullptr, 10) < first_special;
 }
 
-/// Refuses steps of several tasks, which start several instances, and steps on one node of a job with several, which
-/// omit nodes.
+/// Throws for a step with several tasks, which would start several instances, and for a step on one node of a job with
+/// several nodes, which would not measure the other nodes.
 void refuse_part_of_slurm_job(const Environment& environment, int hosts) {
   if (!is_in_step(environment)) return;
   const int tasks = number_in(environment, "SLURM_STEP_NUM_TASKS", number_in(environment, "SLURM_NTASKS", 1));
@@ -235,7 +240,7 @@ void refuse_part_of_slurm_job(const Environment& environment, int hosts) {
   }
 }
 
-/// True if this process is not on the only node of its job, as in the shell of salloc on a login node.
+/// True if this process is not on the only node of its job. An example is the shell of salloc on a login node.
 bool is_outside_of_node(const LaunchSite& site, const Launch& launch) {
   if (set_in(site.environment, "SLURMD_NODENAME") || site.host.empty()) return false;
   return launch.hosts.size() == 1 && !same_host(launch.hosts.front(), site.host);
@@ -257,8 +262,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   launch.host_count = hosts;
   const int present = hosts - static_cast<int>(std::count_if(launch.hosts.begin(), launch.hosts.end(),
                                                              [&](const auto& host) { return is_absent(site, host); }));
-  // True if the tasks of the job do not define the ranks: the user gives their number, or there are fewer tasks than
-  // GPUs. With GPUs the ranks are counted by host, which is stricter.
+  // True if the tasks of the job do not give the number of ranks: the user gives it, or there are fewer tasks than
+  // GPUs. If there are GPUs, tasks are compared with the GPUs of all hosts, which is stricter.
   const bool too_few = ranks_given || tasks < hosts * std::max(site.gpus, 1);
   if (!too_few && site.gpus == 0) launch.ranks = tasks;
   const auto per_host = std::to_string(ranks);
@@ -271,8 +276,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   }
   Words left_out;
   if (present < hosts) left_out = {"--exclude=" + joined(site.absent, ",")};
-  // Ranks connect over TCP (fixtures/ranks/rendezvous.hpp): under srun's pmix, Open MPI 4.1 sometimes loses a rank in
-  // MPI_Init (open-mpi/ompi#12495). A crashed rank ends the others at once.
+  // Ranks connect over TCP (fixtures/ranks/rendezvous.hpp) instead of MPI, because Open MPI 4.1 under srun's pmix
+  // sometimes loses a rank in MPI_Init (open-mpi/ompi#12495). If a rank crashes, srun ends the others at once.
   launch.prefix = {"srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"};
   for (const auto* of_torchrun : {"RANK", "WORLD_SIZE"}) {
     if (set_in(environment, of_torchrun)) launch.variables.emplace_back(of_torchrun, "");
@@ -364,20 +369,20 @@ Launch choose_launch(const LaunchSite& site) {
     return launch;
   }
   launch.prefix = mpirun(site);
-  // One task of a Slurm step is one slot, which is too few; the ranks are counted here instead. The names are those of
-  // Open MPI 4 and 5.
+  // Open MPI reads one task of a Slurm step as one slot, which is too few. Ignores the step, so that -np gives the
+  // number of ranks. The names are those of Open MPI 4 and 5.
   for (const auto* setting : {"OMPI_MCA_ras", "PRTE_MCA_ras"}) {
     if (set_in(environment, "SLURM_JOB_ID") && !environment(setting)) launch.variables.emplace_back(setting, "^slurm");
   }
-  // With it, Open MPI offers and accepts only addresses that other hosts cannot reach.
+  // Restricts Open MPI to the loopback interface, so that other hosts cannot reach its addresses.
   for (const std::string layer : {"oob", "btl"}) {
     const auto setting = "OMPI_MCA_" + layer + "_tcp_if_";
     const bool is_set = environment(setting + "include") || environment(setting + "exclude");
     if (!is_set) launch.variables.emplace_back(setting + "include", "lo");
   }
-  // mpirun requires it even without remote hosts.
+  // mpirun requires a way to start remote processes even if there are no remote hosts.
   if (!site.ssh) launch.variables.emplace_back("OMPI_MCA_plm", "isolated");
-  append(launch.prefix, {"--oversubscribe", "-np", std::to_string(ranks)});  // a task may have one core only
+  append(launch.prefix, {"--oversubscribe", "-np", std::to_string(ranks)});  // a task may have only one core
   return launch;
 }
 

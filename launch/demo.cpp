@@ -12,15 +12,15 @@
 namespace shakedown {
 namespace {
 
-/// The faults of --fault, in the notation of the generator.
+/// Returns the faults that --fault can plant, in the notation of the generator of fleets.
 const std::map<std::string, std::string>& faults() {
   static const std::map<std::string, std::string> all{
       {"slow-hbm", "hbm:0.12"}, {"slow-gpu", "gpu:0.08"}, {"slow-link", "link:0.3"}, {"none", ""}};
   return all;
 }
 
-/// Returns results of a host with 8 H200s. Host, serial numbers, run and fault contain "demo", so that the results are
-/// not mistaken for those of a real machine.
+/// Returns results of a simulated host with 8 H200s. The names of host, serial numbers, run and fault contain "demo",
+/// so that these results are not mistaken for those of a real machine.
 std::vector<Results> demo_results(const std::string& fault) {
   const rehearsal::Shape shape{.hosts = 1, .gpus = 8};
   rehearsal::Order order;

@@ -21,7 +21,7 @@
 namespace shakedown {
 namespace {
 
-/// The UUIDs from NVML, or the driver call that hangs.
+/// Returns the UUIDs that NVML reports, or the name of the driver call that hangs.
 Apart gpus_of_driver(const Environment& environment) {
   return run_apart([&] {
     std::string lines;
@@ -32,7 +32,8 @@ Apart gpus_of_driver(const Environment& environment) {
   });
 }
 
-/// Reads NVML, else the bus, else the driver's device nodes, because a container may not show the bus.
+/// Finds GPUs by NVML, else on the PCI bus, else by the driver's device nodes, because a container may not show the
+/// bus.
 void find_gpus(HostAnswer& answer, const Environment& environment) {
   const auto made_up = environment("SHAKEDOWN_SYSFS");
   const std::filesystem::path root = environment("SHAKEDOWN_ROOT").value_or("/");
@@ -69,7 +70,7 @@ HostAnswer answer_of_this_host(const Environment& environment) {
     const auto visible = visible_gpus(*list, answer.gpus);
     answer.usable_gpus = visible.count;
     if (!visible.ignored.empty()) answer.mask_ignored = visible.ignored;
-  } else if (mask) {  // a scheduler's list has its own numbers
+  } else if (mask) {  // the scheduler's list has numbers of its own, which are not indices of CUDA
     answer.usable_gpus = std::min(answer.usable_gpus, static_cast<int>(mask->devices.size()));
   }
   return answer;
@@ -78,7 +79,7 @@ HostAnswer answer_of_this_host(const Environment& environment) {
 std::string answer_line(const HostAnswer& answer) { return json_text(answer, -1); }
 
 std::optional<HostAnswer> answer_in(std::string_view line) {
-  const auto begin = line.find("{\"host\":");  // a launcher may print the rank before it
+  const auto begin = line.find("{\"host\":");  // some launchers print the rank at the start of the line
   if (begin == std::string_view::npos) return std::nullopt;
   const auto document = document_of_text(line.substr(begin));
   if (document.is_discarded() || !document.is_object()) return std::nullopt;
@@ -90,7 +91,7 @@ std::vector<HostAnswer> distinct_hosts(std::vector<HostAnswer> answers) {
   const auto identity = [](const HostAnswer& answer) { return std::tie(answer.boot_id, answer.host); };
   std::stable_sort(answers.begin(), answers.end(),
                    [&](const auto& a, const auto& b) { return identity(a) < identity(b); });
-  // A user's launch prefix starts all ranks of a host, whose answers are equal.
+  // A user's prefix starts one process for each rank, so a host gives the same answer several times.
   std::vector<HostAnswer> hosts;
   for (auto& answer : answers) {
     if (hosts.empty() || identity(hosts.back()) != identity(answer)) {

@@ -16,10 +16,11 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t max_connections = 64;         // rank 0, and ranks that end the job
-constexpr std::size_t max_bytes_of_turn = 1 << 18;  // of a connection, ten times a second
+constexpr std::size_t max_connections = 64;         // enough for rank 0 and for ranks that end the job
+constexpr std::size_t max_bytes_of_turn = 1 << 18;  // bytes read from a connection at once, ten times a second
 
-/// Returns a duplicate with a number above those that jobs use, so that no other duplicate replaces it.
+/// Returns a duplicate of a descriptor. Its number is above those that jobs use, so that a job's descriptors do not
+/// replace it.
 Descriptor above_those_of_jobs(Descriptor one) { return Descriptor(fcntl(one.get(), F_DUPFD_CLOEXEC, 16)); }
 
 }  // namespace
@@ -64,8 +65,8 @@ EventChannel::EventChannel(bool over_tcp)
   address_ = address.text();
 }
 
-/// Listens on all addresses of this host, because it is unknown which ones other hosts reach. Returns them with their
-/// ports.
+/// Listens on all addresses of this host, because it is unknown which address other hosts can reach. Returns all
+/// addresses with their ports.
 std::vector<std::string> EventChannel::listen() try {
   std::vector<std::string> all;
   for (const auto& address : own_addresses()) {

@@ -1,5 +1,5 @@
-// The events of one launch, as the front door receives them (base/event.hpp): over a socket that the job inherits, and
-// over listening sockets for ranks that do not inherit it.
+// Receives the events of one launch (base/event.hpp). The job inherits a socket for its events; ranks that do not
+// inherit it connect to listening sockets.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,8 @@
 
 namespace shakedown {
 
-/// Splits a stream into events by lines. Keeps at most max_event_bytes, and resumes at the next line that is an event.
+/// Splits a stream into lines and returns those that are events. Drops a line longer than max_event_bytes, and
+/// continues at the next line that is an event.
 class EventLines {
  public:
   using Hear = std::function<void(const Event&)>;
@@ -26,11 +27,11 @@ class EventLines {
 
 class EventChannel {
  public:
-  /// The descriptor of the socket in the job.
+  /// The number of the descriptor that the job inherits.
   static constexpr int descriptor_in_job = 8;
 
-  /// `over_tcp`: a launcher starts the ranks, which may not inherit a descriptor. Never fails: without a channel,
-  /// why_not() returns the reason.
+  /// `over_tcp`: also listens, because a launcher starts the ranks and they may not inherit a descriptor. Never fails:
+  /// if there is no channel, why_not() returns the reason.
   explicit EventChannel(bool over_tcp);
 
   /// Returns the value of SHAKEDOWN_EVENTS for the job.
@@ -38,7 +39,7 @@ class EventChannel {
   int descriptor() const { return theirs_.get(); }
   const std::string& why_not() const { return why_not_; }
 
-  /// Reads pending data, within limits for each connection. True if there were events. Does not block.
+  /// Reads the data that has arrived, within a limit for each connection. True if there were events. Does not block.
   bool read(const EventLines::Hear&);
   bool was_heard() const { return was_heard_; }
 

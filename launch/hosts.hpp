@@ -1,4 +1,4 @@
-// Hosts and slots by the rules of mpirun.
+// Hosts and their slots, counted as mpirun counts them.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct HostWithSlots {
   int slots = 1;
 };
 
-/// Returns each host once, in the order of the list, with the sum of its slots. Each mention without a number counts as
-/// one slot, as in mpirun.
+/// Returns each host once, in the order of the list, with the sum of its slots. An entry without a number is one slot,
+/// as in mpirun.
 std::vector<HostWithSlots> with_slots(const std::vector<ListedHost>&);
 
-/// True if one of the hosts has this name.
+/// True if `hosts` contains this name.
 bool is_one_of(const std::string& host, const std::vector<std::string>& hosts);
 
 }  // namespace shakedown

@@ -27,7 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Time limit for the supervisor, which needs 10 s at most. Then its job is left to it.
+// How long a supervisor has to end its job, which takes it 10 s at most. After this time the front door no longer
+// waits.
 constexpr auto patience = 12s;
 
 sigset_t our_signals() {
@@ -44,7 +45,7 @@ class Lines {
   explicit Lines(Descriptor pipe) : pipe_(std::move(pipe)) { fcntl(pipe_.get(), F_SETFL, O_NONBLOCK); }
   int descriptor() const { return pipe_.get(); }
 
-  /// Reads available data.
+  /// Reads the data that has arrived and calls `visit` with each complete line.
   template <class Visitor>
   void take(const Visitor& visit) {
     std::array<char, 65536> buffer{};
@@ -61,7 +62,8 @@ class Lines {
       std::string_view read_now(buffer.data(), static_cast<std::size_t>(count));
       for (auto end = read_now.find('\n'); end != std::string_view::npos; end = read_now.find('\n')) {
         begun_ += read_now.substr(0, end);
-        if (!begun_.empty() && begun_.back() == '\r') begun_.pop_back();  // a launcher may give ranks a terminal
+        // If the launcher gave ranks a terminal, lines end with CR LF.
+        if (!begun_.empty() && begun_.back() == '\r') begun_.pop_back();
         visit(std::string_view(begun_));
         begun_.clear();
         read_now.remove_prefix(end + 1);
@@ -75,7 +77,7 @@ class Lines {
   std::string begun_;
 };
 
-/// Returns this environment with other variables in it.
+/// Returns the environment of this process, with the given variables added or replaced.
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> all;
   for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
@@ -103,7 +105,7 @@ class Running {
     if (!pipe || !error_pipe) throw std::system_error(errno, std::generic_category(), "pipe");
     auto& [out, out_end] = *pipe;
     auto& [error, error_end] = *error_pipe;
-    // Uses a number that is free there: dup2 to the same number would leave close-on-exec set.
+    // Moves a descriptor to a number that the job does not use: dup2 to the same number would leave close-on-exec set.
     constexpr int kept = 9;
     NewProcess supervisor{
         {"shakedown", "supervisor", std::to_string(kept)}, "/proc/self/exe", environment_with(job.variables)};
@@ -131,7 +133,7 @@ class Running {
   }
 
   void look() {
-    listen();  // before results, which come after the events of their rows
+    listen();  // reads events first, because the events of a row are sent before its result
     read_output();
     receive();
     int status = 0;
@@ -139,7 +141,7 @@ class Running {
     if (ended == supervisor_ || (ended < 0 && errno != EINTR)) {
       supervisor_ = 0;
       receive();
-      // The rest in the pipes is read; other processes that hold them are not waited for.
+      // Reads what is still in the pipes. Does not wait for other processes that keep the pipes open.
       read_output();
       listen();
     }
@@ -175,7 +177,7 @@ class Running {
   const Ending& ending() const { return ending_; }
 
  private:
-  /// A hanging supervisor (in /proc or the program's file) delays only its own job.
+  /// A supervisor that hangs (in /proc or in reading the program) must delay only its own job.
   void require_supervisor(Clock::time_point now) {
     if (ended_by_itself()) {
       if (!ended_) ended_ = now;
@@ -192,7 +194,7 @@ class Running {
       heard_ = Clock::now();
       hear(line, job_.out);
     });
-    // A launcher that can no longer work may warn of it without end.
+    // A launcher that can no longer work may repeat a warning without end.
     error_.take([&](std::string_view line) {
       if (!has_events_ && line != last_error_) heard_ = Clock::now();
       last_error_ = line;
@@ -208,7 +210,7 @@ class Running {
 
   void listen() {
     if (!job_.listen) return;
-    constexpr int max_turns_at_end = 64;  // a process that outlives the job may write endlessly
+    constexpr int max_turns_at_end = 64;  // a process that outlives the job may write without end
     const int turns = over() ? max_turns_at_end : 1;
     for (int turn = 0; turn < turns; ++turn) {
       const auto heard = job_.listen();
@@ -236,7 +238,7 @@ class Running {
 
   const Job& job_;
   Descriptor supervisor_socket_;
-  pid_t supervisor_ = 0;  // 0: gone
+  pid_t supervisor_ = 0;  // 0: the supervisor has ended
   Lines out_, error_;
   Ending ending_;
   Clock::time_point began_ = Clock::now(), heard_ = began_;
@@ -282,8 +284,8 @@ std::string Ending::text(const std::string& program) const {
   if (!code) return start + " ended without a report: its supervisor was killed, or could not report";
   auto said = start + " ended with exit code " + std::to_string(*code);
   if (*code <= 128) return said;
-  // A launcher whose rank was killed ends with 128 + the signal. Codes without such a signal, such as ssh's 255, mean
-  // that ranks could not be started.
+  // If a rank was killed, the launcher ends with 128 + the signal. Other codes, such as ssh's 255, mean that ranks
+  // could not be started.
   if (*code == 132) return said + ": SIGILL ended a rank, or mpirun could not start one";
   if (*code < first_code_of_no_signal) return said + ": " + signal_text(*code - 128) + " ended a rank or itself";
   return said + ": that is no signal: ranks could not be started, or say so themselves";
@@ -300,7 +302,7 @@ std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
     for (const auto& job : running) {
       if (!job->over()) job->add_to(files);
     }
-    // Checks the limits every 100 ms; a process that has closed its socket ends soon.
+    // Checks the time limits every 100 ms. A process that has closed its socket is about to end.
     const bool leaving = std::any_of(running.begin(), running.end(), [](const auto& job) { return job->leaving(); });
     poll(files.data(), files.size(), leaving ? 1 : 100);
     note_progress();

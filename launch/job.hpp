@@ -1,4 +1,4 @@
-// Starts programs, reads their output and ends them if necessary. A job never blocks this process forever.
+// Starts programs, reads their output, and ends them if necessary. A job cannot block this process forever.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,11 @@
 
 namespace shakedown {
 
-/// Blocks SIGINT, SIGTERM and SIGHUP until Signals handles them, so that none ends this process without a message.
+/// Blocks SIGINT, SIGTERM and SIGHUP until an object of Signals handles them, so that none of them ends this process
+/// without a message.
 void block_signals();
 
-/// Handles SIGINT, SIGTERM and SIGHUP during its lifetime. Only one object may exist at a time.
+/// Handles SIGINT, SIGTERM and SIGHUP during the lifetime of the object. Only one object may exist at a time.
 class Signals {
  public:
   Signals();
@@ -23,7 +24,7 @@ class Signals {
   ~Signals();
 
   int descriptor() const { return descriptor_; }
-  /// Returns "SIGTERM" after that signal has arrived, also later.
+  /// Returns the name of the first signal that has arrived, such as "SIGTERM"; nullopt if none has.
   const std::optional<std::string>& taken();
 
  private:
@@ -33,51 +34,54 @@ class Signals {
 
 struct Job {
   std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> variables = {};  // in addition to those of this process
-  bool reads = false;                                               // inherits our standard input; otherwise has none
-  /// Called with each line of its standard output and error, without the newline. Null: it inherits our descriptors.
+  std::vector<std::pair<std::string, std::string>> variables = {};  // added to the environment of this process
+  /// True: the job reads our standard input; false: it has no input.
+  bool reads = false;
+  /// Called with each line of its standard output and error, without the newline. If null, the job writes to our
+  /// descriptors.
   std::function<void(std::string_view line)> out = {}, error = {};
-  /// Ended after this time without an event or a line; nullopt: it may be silent. A line on standard error that repeats
-  /// the last one does not count, nor does any such line if it sends events.
+  /// The job is ended after this time without an event or a line of output; nullopt: no limit. A line on standard error
+  /// that repeats the last one does not reset the time. If the job sends events, no line on standard error does.
   std::optional<std::chrono::duration<double>> silence = std::nullopt;
-  /// Total time limit.
+  /// The job is ended after this time.
   std::optional<std::chrono::duration<double>> limit = std::nullopt;
-  /// Descriptors that it inherits: our number, and its number, from 3 to 8.
+  /// Descriptors that the job inherits: our number, and the number in the job, from 3 to 8.
   std::vector<std::pair<int, int>> descriptors = {};
-  /// Called ten times a second while it runs, and at its end, to read other channels. If it returns that the job
-  /// announces its end, the job has `last_words` to end.
+  /// Called ten times a second while the job runs, and once at its end, to read other channels. If it returns its_end,
+  /// the job has announced its end, and has the time `last_words` to exit.
   enum class Heard { nothing, something, its_end };
   std::function<Heard()> listen = {};
   std::chrono::duration<double> last_words{10};
-  /// Time limit after a signal to this process. Then the supervisor ends the job, so that there is time for a verdict.
+  /// How long the job may continue after a signal to this process. Then the supervisor ends it, so that there is still
+  /// time for a verdict.
   std::chrono::duration<double> patience_on_signal{12};
-  /// Called ten times a second while it runs.
+  /// Called ten times a second while the job runs.
   std::function<void()> tick = {};
-  /// Called after each line. Returns why the job must end; empty if it may continue.
+  /// Called after each line. Returns why the job must be ended; empty if it may continue.
   std::function<std::string()> enough = {};
 };
 
-/// mpirun ends with 128 + the signal that ended a rank. Codes from this one on are its own errors.
+/// mpirun exits with 128 + the signal that ended a rank. From this code on, codes are errors of mpirun itself.
 inline constexpr int first_code_of_no_signal = 160;
 
-/// How a job ended. Neither code nor signal nor a reason: its supervisor ended without a word, or the job was left to
-/// it.
+/// How a job ended. If there is no code, no signal and no reason, the supervisor ended without a report, or did not end
+/// the job in time.
 struct Ending {
   std::optional<int> code, signal;
-  std::string not_started;  // the reason
-  std::string told;         // why this process ended it; empty: it ended by itself
-  bool was_alone = false;   // then: the job's own process had no living child on this host
+  std::string not_started;  // why it could not be started; empty if it was started
+  std::string told;         // why this process ended the job; empty if the job ended by itself
+  bool was_alone = false;   // true if this process ended the job and the job had no living child on this host
 
   bool good() const { return code == 0 && told.empty(); }
-  /// True if the end says something about the program. False if the program could not be started, or its supervisor
-  /// could not report.
+  /// True if the ending tells something about the program. False if the program could not be started, or its supervisor
+  /// did not report.
   bool is_known() const { return not_started.empty() && (code || signal || !told.empty()); }
   /// Returns "mpirun ended with exit code 137: SIGKILL ended a rank or itself".
   std::string text(const std::string& program) const;
 };
 
-/// Runs all jobs at the same time until each has ended. To end a job it sends SIGTERM, and 5 s later SIGKILL, to the
-/// job and all its processes on this host. The same happens when this process ends for any reason.
+/// Runs all jobs at the same time until each has ended. To end a job, it sends SIGTERM, and 5 s later SIGKILL, to all
+/// processes of the job on this host. The jobs are also ended if this process ends for any reason.
 std::vector<Ending> run_jobs(const std::vector<Job>&, Signals&);
 
 }  // namespace shakedown

@@ -12,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-// Lines that are neither a cause nor a frame of one.
+// Phrases of lines that say nothing about the cause of a failed start.
 constexpr std::array harmless{
     "Permanently added",
     "Permission denied, please try again",
@@ -30,7 +30,7 @@ bool is_harmless(std::string_view line) {
                      [&](std::string_view phrase) { return line.find(phrase) != std::string_view::npos; });
 }
 
-/// True if a message contains the whole name of a host, and not only as a part of another name.
+/// True if a message contains this name as a whole word, so that "node1" does not match "node10".
 bool has_word(std::string_view text, std::string_view word) {
   const auto is_part = [&](std::size_t at) {
     return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-');
@@ -45,14 +45,14 @@ bool is_rule_of_frame(std::string_view line) {
   return line.size() > 20 && line.find_first_not_of('-') == std::string_view::npos;
 }
 
-/// "[node1:24116] Set MCA parameter ..." and similar lines, which count help texts.
+/// True for "[node1:24116] Set MCA parameter ..." and similar lines, which only count help texts.
 bool is_note_of_open_mpi(std::string_view line) {
   return line.rfind('[', 0) == 0 && (line.find("Set MCA parameter") != std::string_view::npos ||
                                      line.find("sent help message") != std::string_view::npos ||
                                      line.find("sent the same help message") != std::string_view::npos);
 }
 
-/// A line, or a help text of Open MPI between its rules.
+/// One line, or one help text of Open MPI, which is between two lines of dashes.
 struct Sentence {
   std::string shown, whole;
   std::optional<StartMatch> known;
@@ -62,7 +62,7 @@ struct Sentence {
   bool has_host() const { return known && !known->host.empty(); }
 };
 
-/// Returns a line in one line, with single blanks and none at its ends.
+/// Returns a text as one line with single blanks, and without blanks at its ends.
 std::string squeezed(const std::string& line) {
   std::istringstream words(one_line(line));
   return joined(std::vector<std::string>(std::istream_iterator<std::string>(words), {}), " ");
@@ -96,8 +96,8 @@ Said said_in(const std::vector<std::string>& lines) {
   return said;
 }
 
-/// Returns the text between two parts of a line, or after the first one if the second one is empty; nullopt if the line
-/// lacks them.
+/// Returns the text between `before` and `after` in a line; if `after` is empty, the rest of the line after `before`.
+/// nullopt if the line does not contain them.
 std::optional<std::string_view> between(std::string_view line, std::string_view before, std::string_view after) {
   const auto begin = line.find(before);
   if (begin == std::string_view::npos) return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<int> whole_number(std::optional<std::string_view> text) {
   return error == std::errc() && end != text->data() ? std::optional(value) : std::nullopt;
 }
 
-/// "mpirun noticed that process rank 1 with PID 0 on node u2 exited on signal 11 (Segmentation fault)."
+/// Parses "mpirun noticed that process rank 1 with PID 0 on node u2 exited on signal 11 (Segmentation fault)."
 std::optional<RankDeath> death_by_mpirun(std::string_view line) {
   const auto rank = whole_number(between(line, "noticed that process rank ", " with PID "));
   const auto host = between(line, " on node ", " exited on signal "), how = between(line, " exited on signal ", ".");
@@ -121,7 +121,8 @@ std::optional<RankDeath> death_by_mpirun(std::string_view line) {
   return RankDeath{*rank, std::string(*host), "signal " + std::string(*how)};
 }
 
-/// "srun: error: node-a1: task 1: Segmentation fault (core dumped)", "srun: error: node-a1: tasks 2-3: Killed"
+/// Parses "srun: error: node-a1: task 1: Segmentation fault (core dumped)" and "srun: error: node-a1: tasks 2-3:
+/// Killed".
 std::optional<RankDeath> death_by_srun(std::string_view line) {
   const auto host = between(line, "srun: error: ", ": task");
   const auto numbers = between(line, ": task", ": ");
@@ -152,7 +153,7 @@ std::optional<StartFailure> start_failure(const std::vector<std::string>& lines,
   const auto is_cause = [](const Sentence& s) { return s.known && !s.is_vague(); };
   const auto any = [](const Sentence&) { return true; };
   const Sentence* best = first(said.plain, is_cause);
-  if (best != nullptr && !best->has_host()) {  // another line about the same rank may name the host
+  if (best != nullptr && !best->has_host()) {  // another line about the same rank may name its host
     const auto fault = best->known->row->fault;
     const auto* named =
         first(said.plain, [&](const Sentence& s) { return s.has_host() && s.known->row->fault == fault; });
@@ -180,7 +181,7 @@ std::optional<RankDeath> rank_death(const std::vector<std::string>& lines) {
     if (auto death = death_by_mpirun(line)) return death;
     if (auto death = death_by_srun(line)) return death;
   }
-  // mpirun names the rank of an exit code in a table: "  Process name: [[17531,1],1]", "  Exit code:    3"
+  // mpirun reports an exit code in two lines: " Process name: [[17531,1],1]", " Exit code: 3".
   for (auto line = lines.begin(); line != lines.end() && std::next(line) != lines.end(); ++line) {
     const auto name = between(*line, "Process name: [[", ""), code = between(*std::next(line), "Exit code:    ", "");
     const auto rank = name ? whole_number(between(*name, "],", "]")) : std::nullopt;

@@ -1,4 +1,4 @@
-// Parses messages of launchers (ssh, srun, mpirun) about hosts or ranks that do not start.
+// Parses messages of launchers (ssh, srun, mpirun) about ranks that crash, and about hosts or ranks that do not start.
 #pragma once
 
 #include <optional>
@@ -11,33 +11,33 @@
 
 namespace shakedown {
 
-/// The reason why ranks, or one host, did not start.
+/// Why the ranks, or the processes of one host, did not start.
 struct StartFailure {
-  std::optional<StartMatch> known;  // nullopt: not in a table
-  std::string line;                 // the launcher's message; of a help text of Open MPI the first sentence
+  std::optional<StartMatch> known;  // nullopt if no table has this message
+  std::string line;                 // the launcher's message; for a help text of Open MPI, its first sentence
 
-  /// Returns "HOST: LINE (WORD); ACTION", without parts that are unknown or in the line already.
+  /// Returns "HOST: LINE (WORD); ACTION". Omits a part that is unknown or already in the line.
   std::string text() const;
 };
 
-/// Returns the reason for a failed start, about `host` if it is given. Prefers known messages, then those of the host,
-/// then help texts of Open MPI. nullopt if there is no message.
+/// Returns the reason for a failed start; if `host` is given, the reason for this host. Messages that a table knows
+/// have priority, then messages about the host, then help texts of Open MPI. nullopt if there is no message.
 std::optional<StartFailure> start_failure(const std::vector<std::string>& lines, std::string_view host = "");
 
-/// The reason for a failed start, and the fault if a table knows it.
+/// The reason for a failed start, and the kind of fault if a table knows the message.
 struct StartCause {
   std::string text;
   std::optional<StartFault> fault = std::nullopt;
 };
 
-/// Returns the launcher's message, or else how the launcher ended.
+/// Returns the launcher's message. If there is none, returns how the launcher ended.
 StartCause start_cause(const Ending&, const std::string& launcher, const std::vector<std::string>& lines,
                        std::string_view host = "");
 
-/// A rank that crashed, by the launcher's message.
+/// A rank that crashed, as the launcher reports it.
 struct RankDeath {
   int rank = 0;
-  std::string host, how;  // "Segmentation fault", "exit code 1"
+  std::string host, how;  // `how` is "Segmentation fault" or "exit code 1"
 };
 
 /// Returns the first crashed rank that the launcher names; nullopt if it names none.

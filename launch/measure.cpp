@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// Prints the failures of a finished family at once, because the rest takes a while.
+/// Prints the failures of a family as soon as it is finished, because the other families take a while.
 void show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
                       const std::string& family, Screen& screen) {
   Arguments arguments = options.judge;
@@ -50,8 +50,8 @@ Words missing_in(const fs::path& folder, const Words& families) {
   return missing;
 }
 
-/// Returns the document with changed facts of its run; unchanged if it has none, since the judge refuses it. nullopt if
-/// it is not JSON.
+/// Returns the document with changed facts of its run. A document without such facts is returned unchanged, because the
+/// judge refuses it anyway. nullopt if it is not JSON.
 template <class Change>
 std::optional<std::string> with_context(const std::string& text, const Change& change) {
   auto document = nlohmann::ordered_json::parse(text, nullptr, false);
@@ -62,7 +62,7 @@ std::optional<std::string> with_context(const std::string& text, const Change& c
   return document.dump() + "\n";
 }
 
-/// Writes into a result that its program died after it.
+/// Adds to a result that its program crashed after it wrote the result.
 void mark_crashed(const fs::path& folder, const std::string& family, const RankProgram& program) {
   const auto marked = with_context(read_file(file_of(folder, family)), [&](auto& context) {
     context["crashed"].push_back(family);
@@ -73,8 +73,8 @@ void mark_crashed(const fs::path& folder, const std::string& family, const RankP
   if (marked) replace_file(file_of(folder, family), *marked);
 }
 
-/// Writes a result with the user's request, absent hosts and the number of starts, so that its folder can be judged
-/// anywhere. Parses it once. False if it is not complete JSON.
+/// Writes a result together with what the user requested, the absent hosts and the number of starts, so that the folder
+/// can be judged on any machine. False if the document is not complete JSON.
 bool keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
                  const std::string& text, const Launch& launch, int starts) {
   std::vector<AbsentHost> absent;
@@ -85,7 +85,8 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
     if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
   }
   std::vector<DeadRank> dead;
-  if (launch.lost.empty()) dead = dead_ranks_in(folder);  // else ranks have new numbers
+  // If hosts were lost, the ranks of this launch have other numbers.
+  if (launch.lost.empty()) dead = dead_ranks_in(folder);
   const Asked asked{{options.families}, std::nullopt, options.judge.judge.roster};
   const auto add = [&](auto& context) {
     if (!asked.everything()) context["asked"] = Writer::written(asked);
@@ -146,7 +147,7 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
   const auto ending = program.run(signals);
   const auto missing = missing_in(folder, programs.families);
-  // A family without a result from a successful program cannot be measured here, such as pairs of hosts on one host.
+  // A program that succeeds without a result cannot measure its family here, such as pairs of hosts on a single host.
   if (closed || succeeded(ending)) return {};
   program.require_end_of_ranks(ending);
   const bool nothing_yet = missing.size() == programs.families.size();
@@ -189,12 +190,12 @@ bool preflight_allows(const AcceptOptions& options, const fs::path& folder, cons
   auto judged = judge_after_trial(arguments);
   if (judged.measured) {
     const auto& absent = judged.measured->files.front().context.absent;
-    // Pre-flight failures about absent hosts do not stop the measurement.
+    // Failures of pre-flight about absent hosts do not stop the measurement.
     std::erase_if(judged.verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
     conclude(judged.verdict);
   }
   const int code = judged.verdict.exit_code;
-  if (code == 0 || code == 3) return true;  // healthy, or no profile for the machine
+  if (code == 0 || code == 3) return true;  // 0: the machine is healthy; 3: no profile describes it
   say("pre-flight failed, so nothing else is measured; --despite-preflight (SHAKEDOWN_DESPITE_PREFLIGHT=1) measures "
       "all "
       "the same");
@@ -203,8 +204,8 @@ bool preflight_allows(const AcceptOptions& options, const fs::path& folder, cons
 
 namespace {
 
-/// Returns the launch on the remaining hosts, without those that ranks reported as lost or that do not answer. nullopt
-/// if there is one host, if all answer, or if none would remain.
+/// Returns the launch on the hosts that remain: without those that ranks reported as lost, and without those that do
+/// not answer. nullopt if there is only one host, if all hosts answer, or if no host would remain.
 std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Words& named,
                                    Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
@@ -233,7 +234,8 @@ std::optional<std::string> measure_families(const AcceptOptions& options, Launch
   for (int launches = 1;; ++launches) {
     const auto together = measure_together(options, launch, programs, run.path(), run.id(), signals, screen);
     if (!together.something_is_missing) return std::nullopt;
-    if (launch.rank && together.died) return std::nullopt;  // the other ranks are not started again
+    // Ranks that another program started cannot be started again from here.
+    if (launch.rank && together.died) return std::nullopt;
     screen.clear();
     const auto left =
         together.died && launches < max_launches ? without_lost(options, launch, together.lost, signals) : std::nullopt;

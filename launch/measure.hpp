@@ -10,33 +10,35 @@
 
 namespace shakedown {
 
-/// Writes the result of each family. One program measures all families. If it crashes with a host, another program
-/// continues on the remaining hosts, which become the launch; at most three programs run. Missing families then run in
-/// programs of their own. Pre-flight runs first; if it fails, nothing else is measured. Prints progress and failures on
-/// standard error. Returns why the first family without a result has none; nullopt if all have one or pre-flight
-/// failed. Errors: CannotRun after a signal.
+/// Writes the result of each family. One program measures all families. If it crashes because a host was lost, another
+/// program continues on the remaining hosts; then `launch` has these hosts. At most three programs run. After that,
+/// each family that has no result runs in a program of its own. Pre-flight runs first; if it fails, nothing else is
+/// measured. Prints progress and failures on standard error. Returns why there is no result for the first family that
+/// lacks one; nullopt if all families have results or pre-flight failed. Errors: CannotRun after a signal.
 std::optional<std::string> measure_families(const AcceptOptions&, Launch&, const Programs&, const RunFolder&, Signals&);
 
-/// Measures as a rank other than the first, which alone has results and a verdict. Returns the exit code.
+/// Measures as one of the ranks other than the first. Only the first rank has results and a verdict. Returns the exit
+/// code.
 int measure_as_rank(const AcceptOptions&, const Launch&, const Programs&, Signals&);
 
-/// The end of the program that measures all families.
+/// How the program ended that measures all families.
 struct Together {
   bool something_is_missing = false;  // families without a result that can still be measured
   bool died = false;
-  std::vector<std::string> lost;  // lost hosts that the ranks reported
+  std::vector<std::string> lost;  // hosts that the ranks reported as lost
 };
 
-/// Runs that program.
+/// Runs the program that measures all families.
 Together measure_together(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,
                           const std::string& id, Signals&, Screen&);
 
-/// Measures one family with its own program. Returns and prints why it wrote no result; nullopt if it wrote one.
+/// Measures one family with its own program. If that program wrote no result, prints and returns the reason; else
+/// returns nullopt.
 std::optional<std::string> measure_family(const AcceptOptions&, const Launch&, const Programs&,
                                           const std::filesystem::path& folder, const std::string& id,
                                           const std::string& family, Signals&, Screen&);
 
-/// True if the result of pre-flight permits other measurements; prints the reason if not. Errors: InputError for an
+/// True if other measurements may follow the result of pre-flight. If not, prints the reason. Errors: InputError for an
 /// unreadable result.
 bool preflight_allows(const AcceptOptions&, const std::filesystem::path& folder, const std::string& id);
 

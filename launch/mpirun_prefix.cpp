@@ -8,8 +8,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Options without a value, as `mpirun --help general` and its other topics list them (Open MPI 4.1.4), and the letters
-// of its manual page. Each other option has one value, and `mca` two.
+// Options that take no value: those that `mpirun --help general` and its other topics list (Open MPI 4.1.4), and the
+// one-letter options of its manual page. All other options take one value, except `mca`, which takes two.
 constexpr std::string_view options_without_value =
     " allow-run-as-root bind-to-core bind-to-socket bycore bynode byslot bysocket continuous d debug "
     "debug-daemons debug-daemons-file disable-recovery display-allocation display-devel-allocation "

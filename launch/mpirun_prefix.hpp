@@ -8,16 +8,17 @@
 namespace shakedown {
 
 struct MpirunPrefix {
-  std::vector<std::string> others, shape;  // options that place ranks, and other options
+  std::vector<std::string> others, shape;  // `shape` has the options that place ranks, `others` has all other options
   std::vector<std::string> wrapper;  // a wrapper program with its arguments: "numactl --interleave=all"
   std::optional<std::string> hosts, host_file;
   std::optional<std::string> ranks;
 };
 
-/// Returns the parsed prefix; nullopt for another launcher.
+/// Parses a prefix. nullopt if the launcher is not mpirun.
 std::optional<MpirunPrefix> mpirun_prefix(const std::vector<std::string>& prefix);
 
-/// True if a command is mpirun of Open MPI, by its name. `mpiexec` may belong to another MPI.
+/// True if the command is Open MPI's mpirun, judged by its name. `mpiexec` is not accepted because it may belong to
+/// another MPI.
 bool is_mpirun(const std::vector<std::string>& command);
 
 }  // namespace shakedown

@@ -15,26 +15,27 @@
 namespace shakedown {
 namespace {
 
-/// Returns "90s", "8m", "24h", "7d" in seconds.
+/// Returns the seconds of a duration such as "90s", "8m", "24h" or "7d".
 double soak_seconds(const std::string& duration) {
   const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
   return units.at(duration.back()) * std::strtod(duration.c_str(), nullptr);
 }
 
-/// Returns the path of the site's NCCL library from a file or its folder.
+/// Returns the path of the site's NCCL library, which is given as a file or as its folder.
 std::string nccl_library(const std::string& given) {
   const TimedCall call("read", given);
   std::error_code error;
   std::filesystem::path file = std::filesystem::absolute(given, error);
   if (std::filesystem::is_directory(file, error)) file /= "libnccl.so.2";
-  if (std::ifstream(file).get() != 0x7f) {  // of ELF; a loader would only warn and use another library
+  // Checks for an ELF file, because the loader would only warn and then use another library.
+  if (std::ifstream(file).get() != 0x7f) {
     throw InputError("SHAKEDOWN_NCCL=" + given + ": " + file.string() +
                      " is not a readable library; name libnccl.so.2 or its folder");
   }
   return file.string();
 }
 
-/// Returns the words with a flag for each variable that is set, unless the flag is given.
+/// Returns the words, and a flag for each variable that is set and whose flag is not in the words.
 std::vector<std::string> with_variables(const std::vector<std::string>& words, const Environment& environment) {
   auto all = words;
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier="},
@@ -52,7 +53,7 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
   return all;
 }
 
-/// Throws InputError for contradictory flags.
+/// Throws InputError for flags that contradict each other.
 void check_contradictions(const AcceptOptions& options) {
   if (options.planned_ranks > 0 && !options.plan) {
     throw InputError("--ranks needs --plan: --expect=ranks=N says how many must report");
@@ -77,7 +78,7 @@ void check_contradictions(const AcceptOptions& options) {
   }
 }
 
-/// Returns the words without those that the plan of a soak records, and those that give its folder.
+/// Returns the words without those that the plan of a soak stores anyway, and without those that name its folder.
 std::vector<std::string> flags_to_resume(std::vector<std::string> words) {
   std::erase_if(words, [](const std::string& word) {
     constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",

@@ -1,4 +1,4 @@
-// The flags of accept and measure: what to measure, and how to judge it (report/arguments.hpp).
+// The flags of accept and measure: what to measure, and how to judge it (see also report/arguments.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,29 @@ namespace shakedown {
 
 struct AcceptOptions {
   Tier tier = Tier::quick;
-  std::string backend = "auto", chip;  // of the programs; chip: of the virtual backend
+  std::string backend = "auto", chip;  // backend of the programs; `chip`: GPU model of the virtual backend
   bool is_tier_given = false;
   std::optional<std::string> again;   // --again: the run whose failures are repeated; empty: the last one
-  std::vector<std::string> families;  // empty: all
+  std::vector<std::string> families;  // empty: all families
   bool despite_preflight = false, plan = false, retune = false;
   std::optional<std::filesystem::path> results;  // parent of the run folders
-  std::optional<std::filesystem::path> folder;   // folder of this run; empty: a new one
-  std::string run_id;                            // empty: generated
+  std::optional<std::filesystem::path> folder;   // folder of this run; empty: the program makes a new one
+  std::string run_id;                            // empty: the program makes one
   int keep = 20;
-  int planned_ranks = 0;                    // --ranks: with --plan, the assumed number of ranks; 0: the real number
+  /// --ranks, only with --plan: the assumed number of ranks; 0: the real number.
+  int planned_ranks = 0;
   std::optional<double> soak_s;             // --for: duration of the soak
-  std::optional<std::uint64_t> seed;        // order of a soak
-  std::optional<std::vector<int>> scaling;  // --scaling: also on these numbers of nodes; empty: 1, 2, 4, ...
+  std::optional<std::uint64_t> seed;        // random seed of the order of a soak
+  std::optional<std::vector<int>> scaling;  // --scaling: numbers of nodes for additional launches; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;
-  double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
-  std::string shared_folder;                    // for pre-flight; empty: none
-  std::string checkpoint_dir;                   // folder for checkpoints; empty: TMPDIR
-  int dcgm = 0;                                 // level of dcgmi diag in pre-flight; 0: none
-  std::string interface;                        // network interface of ranks; empty: any
-  std::string nccl;                             // NCCL library for the ranks; empty: their default
-  std::string expected;                         // --expect from the user
-  std::vector<std::string> flags;               // words that a resumed soak needs again
+  double timeout = 300, startup_timeout = 120;  // in seconds: for one benchmark, and for the start of a job
+  std::string shared_folder;                    // folder that pre-flight checks on all hosts; empty: none
+  std::string checkpoint_dir;                   // folder for checkpoints; empty: that of TMPDIR
+  int dcgm = 0;                                 // level at which pre-flight runs dcgmi diag; 0: it does not run
+  std::string interface;                        // network interface of the ranks; empty: any
+  std::string nccl;                             // NCCL library for the ranks; empty: the default of the system
+  std::string expected;                         // the user's --expect
+  std::vector<std::string> flags;               // words that a resumed soak uses again
   Arguments judge;
 };
 

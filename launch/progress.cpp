@@ -16,7 +16,7 @@
 namespace shakedown {
 namespace {
 
-/// Returns the relative distance of a figure from its limit; nullopt without one.
+/// Returns the relative distance of a figure to its limit; nullopt if it has no limit.
 std::optional<double> distance(const Finding& finding) {
   const auto compared = finding.compared();
   if (finding.judgement != Judgement::rule || !compared || compared->limit.value <= 0) return {};
@@ -25,20 +25,20 @@ std::optional<double> distance(const Finding& finding) {
   return -compared->limit.shortfall(compared->value);
 }
 
-/// Returns the limit, or the fault.
+/// Returns the limit of a finding, or its detail if it has no limit.
 std::string limit_or_detail(const Finding& finding) { return finding.limit ? limit_text(finding) : finding.detail; }
 
-/// Returns the key; for facts also the fact, because a key has many.
+/// Returns the key. A key can have many facts, so the name of a fact is added.
 std::string subject(const Finding& finding) {
   return family_of(finding.key) == "preflight" ? joined_words(finding.key, finding.metric) : finding.key;
 }
 
-/// The most important words come first, because a narrow window truncates the rest.
+/// Returns the figure with the most important words first, because a narrow window cuts off the rest.
 std::string figure(const Finding& finding) {
   return one_line(fmt::format("{} ({})  {}", value_text(finding), limit_or_detail(finding), subject(finding)));
 }
 
-/// Returns the first columns of an ASCII line.
+/// Returns the line cut to `width` columns. The line must be ASCII.
 std::string cut(std::string line, std::size_t width) {
   if (line.size() <= width) return line;
   line.resize(width > 3 ? width - 3 : width);
@@ -83,7 +83,7 @@ void Progress::heard(const Event& event, double now) {
 void Progress::arrived(const std::string& family, const Verdict& verdict, double now) {
   Row* const row = row_of(family);
   if (row == nullptr) return;
-  // A family without row events began when the previous one ended.
+  // A family that sends no row events is assumed to have begun when the previous one ended.
   if (!row->began) row->began = last_ended_;
   row->ended = last_ended_ = now;
   const Finding* nearest = nullptr;
@@ -133,7 +133,7 @@ std::string Progress::text(double now, std::size_t width, bool color) const {
                              : row.ended ? "\033[32m"
                              : row.began ? "\033[1m"
                                          : "\033[2m";
-    // Only the state is colored, so that figures stay readable on any background.
+    // Colours only the status, so that figures are readable on any background.
     const auto colored = std::min<std::size_t>(line.size(), row.began ? 4 : line.size());
     text += color ? tone + line.substr(0, colored) + "\033[0m" + line.substr(colored) : line;
     text += "\n";
@@ -162,7 +162,7 @@ Screen::Screen(const std::vector<std::string>& families)
     : progress_(families), in_place_(is_screen(STDERR_FILENO)), color_(shows_color(STDERR_FILENO)) {}
 
 Screen::~Screen() {
-  if (drawn_at_ == Clock::time_point()) return;  // nothing was shown so far
+  if (drawn_at_ == Clock::time_point()) return;  // nothing has been drawn yet
   clear();
   tick();
   std::fputc('\n', stderr);
@@ -178,7 +178,8 @@ void Screen::arrived(const std::string& family, const Verdict& verdict) {
 void Screen::tick() {
   using namespace std::chrono_literals;
   if (!in_place_ || (drawn_lines_ > 0 && Clock::now() - drawn_at_ < 250ms)) return;
-  // One write, so that output of other processes does not mix in. A full line would wrap on some terminals.
+  // Draws with one write, so that output of other processes cannot split it. A line that fills the window would wrap on
+  // some terminals.
   const auto text = progress_.text(now(), columns_of(STDERR_FILENO).value_or(80) - 1, color_);
   const auto up = drawn_lines_ > 1 ? fmt::format("\r\033[{}A\033[J", drawn_lines_ - 1) : std::string("\r\033[J");
   std::fprintf(stderr, "%s%s", up.c_str(), text.c_str());

@@ -1,5 +1,5 @@
-// The progress display of an acceptance: for each family its progress, seconds, the figure closest to its limit, that
-// limit, and its failures.
+// The progress display of an acceptance. For each family, it shows the progress, the seconds, the figure closest to its
+// limit with that limit, and the failures.
 #pragma once
 
 #include <chrono>
@@ -17,20 +17,21 @@ namespace shakedown {
 /// Returns a finding in one line: status, figure, limit and place.
 std::string short_text(const Finding&);
 
-/// True if the finding belongs to this family and fails it.
+/// True if the finding belongs to this family and makes it fail.
 bool makes_fail(const Finding&, const std::string& family);
 
-/// The state of all families. Pure: the caller passes the seconds since the start of the measurement.
+/// The state of all families. Does not read the clock: the caller passes the seconds since the start of the
+/// measurement.
 class Progress {
  public:
   explicit Progress(const std::vector<std::string>& families);
 
-  /// Processes an event of the ranks. Only plans and rows of known families have an effect.
+  /// Processes an event of the ranks. Ignores events other than plans and rows, and families that are unknown.
   void heard(const Event&, double now);
-  /// Records that a family has a result. The verdict is of this family alone.
+  /// Records that a family has a result. The verdict is of this family only.
   void arrived(const std::string& family, const Verdict&, double now);
 
-  /// Returns a line per family and the total, at most `width` columns each, without a newline at the end.
+  /// Returns one line for each family and one for the total, each of at most `width` columns. No newline at the end.
   std::string text(double now, std::size_t width, bool color) const;
   /// Returns "[3/9] gemm: ok, 9 s; closest to its limit: ..." for the log of a finished family.
   std::string line_of(const std::string& family) const;
@@ -39,11 +40,11 @@ class Progress {
   struct Row {
     std::string family;
     std::optional<double> began, ended;
-    std::optional<double> left;  // seconds, as planned by the ranks
+    std::optional<double> left;  // remaining seconds by the plan of the ranks
     double left_at = 0;
     int done = 0, total = 0;
     std::string doing;    // key of the current row
-    std::string nearest;  // margin to its limit
+    std::string nearest;  // the figure closest to its limit, with its margin
     std::vector<std::string> failing;
   };
   static std::optional<double> left(const Row&, double now);
@@ -55,8 +56,8 @@ class Progress {
   double last_ended_ = 0;
 };
 
-/// Shows the progress on standard error. On a terminal that supports it (not TERM=dumb) it redraws in place, in colour
-/// unless NO_COLOR is set; elsewhere it prints a line for each finished family.
+/// Shows the progress on standard error. A terminal that supports it (not TERM=dumb) is redrawn in place, with colour
+/// unless NO_COLOR is set. Otherwise, a line is printed for each finished family.
 class Screen {
  public:
   explicit Screen(const std::vector<std::string>& families);
@@ -66,12 +67,12 @@ class Screen {
 
   void heard(const Event&);
   void arrived(const std::string& family, const Verdict&);
-  /// Draws the board if the last drawing is older than a quarter of a second.
+  /// Redraws the display if the last drawing is older than a quarter of a second.
   void tick();
-  /// Removes the display before other output; the next tick draws it again.
+  /// Removes the display, so that other output can be printed; the next tick draws it again.
   void clear();
 
-  /// Reports once that the ranks send no events, with the reason if it is known.
+  /// Reports once that the ranks send no events, and the reason if it is known.
   void warn_of_no_events(const std::string& why);
 
   bool in_place() const { return in_place_; }

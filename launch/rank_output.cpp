@@ -15,7 +15,7 @@ std::string document_in(const std::string& text) {
 
 std::optional<std::pair<std::string, std::string>> streamed(std::string_view line) {
   constexpr std::string_view start = "{\"family\": \"", middle = "\", \"result\": ";
-  const auto begin = line.find(start);  // a launcher may print the rank before it
+  const auto begin = line.find(start);  // some launchers print the rank at the start of the line
   const auto end = line.find(middle, begin);
   const auto last = line.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos || last == std::string_view::npos || last <= end)

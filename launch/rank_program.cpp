@@ -25,13 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-constexpr int max_starts = 3;  // of starts with a crash before the first row
+constexpr int max_starts = 3;  // maximum number of starts if ranks crash before the first row
 constexpr std::size_t max_lines_heard = 500, max_lost_heard = 100'000;
 constexpr int max_texts_shown = 1000;
 constexpr std::size_t max_log_bytes = 64'000'000;
 const std::string events_variable = "SHAKEDOWN_EVENTS";
 
-/// Returns the lines of the file of crashes: a family, and the ranks that died in it.
+/// Returns the lines of the file of crashes. Each line is a family, followed by the ranks that died in it.
 std::vector<Words> crashes_in(const fs::path& folder) {
   std::vector<Words> crashes;
   for (const auto& line : lines_of(folder / "crashed").value_or(Words())) {
@@ -79,7 +79,8 @@ std::string choices_beside(const fs::path& folder) {
 Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words& command, Variables variables) {
   Job job{launch.prefix, launch.variables};
   if (!options.nccl.empty()) {
-    variables.emplace_back("LD_PRELOAD", options.nccl);  // precedes the libraries that a program was linked with
+    // This library is loaded before those that the program was linked with.
+    variables.emplace_back("LD_PRELOAD", options.nccl);
   }
   if (!options.interface.empty()) {
     variables.emplace_back("SHAKEDOWN_INTERFACE", options.interface);
@@ -89,13 +90,16 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
   }
   const bool by_mpirun = is_mpirun(launch.prefix);
   for (const auto& [name, value] : variables) {
-    if (by_mpirun) {  // it passes only its own variables on; a user's prefix may end with a program
+    // Mpirun passes only its own variables to the ranks. The flags are inserted at the front, because a user's prefix
+    // may end with a program.
+    if (by_mpirun) {
       job.command.insert(job.command.begin() + 1, {"-x", name + "=" + value});
     } else {
       job.variables.emplace_back(name, value);
     }
   }
-  // Ranks prove with a secret that they belong to one job. Other users can read a command line, but not an environment.
+  // Ranks use a secret to prove that they belong to the same job. It is a variable, because other users can read a
+  // command line, but not an environment.
   if (by_mpirun || (!launch.prefix.empty() && launch.prefix.front() == "srun")) {
     std::string name = "SHAKEDOWN_SECRET";
     if (std::getenv(name.c_str()) == nullptr && std::getenv("SHAKEDOWN_SECRET_FILE") != nullptr) name += "_FILE";
@@ -171,7 +175,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       restarts_(!launch.rank),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
-  // The judge must know which programs crashed before, and on which hosts.
+  // Tells the judge which programs crashed before, and on which hosts.
   if (has_died_before_) {
     Words families;
     for (const auto& crash : crashes_in(folder)) families.push_back(crash.front());
@@ -179,7 +183,9 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
     if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
   }
   command.push_back("--run-id=" + id);
-  command.push_back("--tolerate-errors");  // for the judge; otherwise a launcher would kill ranks that still finish
+  // Errors of rows are left to the judge; a non-zero exit code would make the launcher kill ranks that have not
+  // finished yet.
+  command.push_back("--tolerate-errors");
   job = job_of_ranks(options, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
   if (is_mpirun(launch.prefix)) job.command.insert(job.command.begin() + 1, {"-x", events_variable});
   job.error = [this](std::string_view line) {
@@ -196,7 +202,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   };
   job.tick = [this] { screen_.tick(); };
   job.patience_on_signal = Seconds(3);
-  // The ranks' own limits must expire first: the start, one benchmark, and a minute.
+  // The ranks' own time limits must expire first: those of the start and of one benchmark, and a minute more.
   job.silence = Seconds(options.startup_timeout + options.timeout + 60 +
                         (runs_dcgm(options, name) ? dcgm_limit(options.dcgm, options.timeout) : 0));
 }
@@ -224,14 +230,14 @@ void RankProgram::show(const Event& event) {
   said = event.text;
   if (event.kind == Event::Kind::refused && event.why != Event::Refusal::other && refused_.empty()) {
     refused_ = said + (event.why == Event::Refusal::gpu_in_use ? "; wait for it, or end it" : "");
-    return;  // printed at the end
+    return;  // this line is printed at the end
   }
   if (++texts_shown_ > max_texts_shown) return;
   screen_.clear();
   say(said);
 }
 
-/// Runs the job once, with an event channel of its own.
+/// Runs the job once, with a new event channel.
 Ending RankProgram::run_once(Signals& signals) {
   channel_.emplace(over_tcp_);
   job.descriptors = {{channel_->descriptor(), EventChannel::descriptor_in_job}};
@@ -266,7 +272,8 @@ Ending RankProgram::run(Signals& signals) {
 void RankProgram::require_end_of_ranks(const Ending& ending) {
   const auto& launcher = job.command.front();
   const bool launcher_killed = ending.signal && (is_mpirun(job.command) || fs::path(launcher).filename() == "srun");
-  // A code that is neither a rank's nor a signal's. With several hosts, it can mean that a host was lost.
+  // True for a code that is neither a rank's exit code nor a signal. If there are several hosts, it can mean that a
+  // host was lost.
   const bool launcher_failed =
       is_mpirun(job.command) && has_one_host_ && !ending.signal && ending.code >= first_code_of_no_signal;
   // It did not notice that its ranks had ended, and none of them reported a death.
@@ -292,19 +299,21 @@ void RankProgram::complain(const Ending& ending, const std::string& what, const 
   say(line);
 }
 
-/// Returns the launcher's reason for starting no ranks; nullopt if it started them, or if no table knows the message.
+/// Returns the launcher's reason for not starting any rank. nullopt if it started ranks, or if no table knows its
+/// message.
 std::optional<StartFault> RankProgram::fault_of_start(const Ending& ending) const {
   if (!restarts_ || measured || ending.code == 0 || !ending.told.empty() || !lost.empty()) return std::nullopt;
   return start_cause(ending, job.command.front(), heard_).fault;
 }
 
-/// False for ranks that another program starts, if they reported a host, or if another try would fail in the same way.
+/// True if ranks crashed during startup and another start may succeed. False if ranks reported a lost host, or if
+/// another program starts the ranks.
 bool RankProgram::died_in_start(const Ending& ending) const {
   return restarts_ && !measured && !succeeded(ending) && ending.told.empty() && ending.is_known() &&
          ending.code != exit_usage && lost.empty();
 }
 
-/// Warns if the plan takes longer than the scheduler leaves to the job.
+/// Warns if the plan takes more time than the scheduler leaves to the job.
 void RankProgram::warn_of_time_limit() {
   const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
   if (!ends_ || now + planned_ < *ends_) return;

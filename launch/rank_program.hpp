@@ -1,4 +1,4 @@
-// Runs a benchmark program on all ranks: its command, its launch, its messages, and its end.
+// Runs a benchmark program on all ranks: makes its command, starts it, reads its messages, and reports how it ended.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +16,10 @@
 
 namespace shakedown {
 
-/// Returns a benchmark program of this build: in bench/ of a build tree, in bin/ of an installed copy.
+/// The benchmark programs of this build. They are in bench/ of a build tree, or in bin/ of an installed copy.
 struct Programs {
   std::filesystem::path folder;
-  std::vector<std::string> families;  // in measuring order
+  std::vector<std::string> families;  // in the order in which they are measured
 
   std::string of(const std::string& family) const { return folder / ("bench_" + family); }
 };
@@ -27,34 +27,34 @@ struct Programs {
 /// Returns the programs. Errors: CannotRun if there are none; InputError for an unknown family.
 Programs find_programs(const std::vector<std::string>& families);
 
-/// Returns a program on all ranks with these variables and the requested NCCL library.
+/// Returns the job that runs a command on all ranks with these variables and the NCCL library that the user chose.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
 
-/// Returns the file of stored tuning choices, next to the run folders, so that later runs find it.
+/// Returns the file of stored tuning choices. It is next to the run folders, so that later runs find it.
 std::string choices_beside(const std::filesystem::path& folder);
 
-/// Returns the expectation of the launch and of the user in the form of --expect. The user's part is last and therefore
-/// prevails.
+/// Returns what the launch and the user expect, in the form of --expect. The user's part is last, so that it has
+/// priority.
 std::string all_expected(const AcceptOptions&, const Launch&);
 
-/// Returns the flags that say which backend the programs use, if the user names one.
+/// Returns the flags that choose the backend of the programs. Empty if the user chose none.
 std::vector<std::string> backend_flags(const AcceptOptions&);
 
 /// The program that measures all families in one process per rank.
 inline const std::string resident = "all";
 
-/// A program and its flags, which are the same on all ranks.
+/// Returns the command of a program with its flags. All ranks have the same flags.
 std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const Programs&, const std::string& name,
                                     const std::vector<std::string>& flags);
 
-/// True if a program completed, possibly with error rows (1). Any other code is a crash.
+/// True if a program ran to its end: exit code 0, or 1 if it has rows with errors. Any other code is a crash.
 bool succeeded(const Ending&);
 
-/// Returns the ranks that died in earlier programs of the run in this folder.
+/// Returns the ranks that died in earlier programs of the run. The run's folder records them.
 std::vector<DeadRank> dead_ranks_in(const std::filesystem::path& folder);
 
-/// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
+/// A benchmark program on all ranks. It has a log, messages for the user, and time limits for its silence.
 class RankProgram {
  public:
   RankProgram(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,
@@ -62,24 +62,25 @@ class RankProgram {
   RankProgram(const RankProgram&) = delete;
   RankProgram& operator=(const RankProgram&) = delete;
 
-  /// Runs it, and restarts it if ranks crash during startup, which is usually a fault of the launcher. Errors:
-  /// CannotRun after a signal, if ranks refuse to run, and if every start fails.
+  /// Runs the program. If ranks crash during startup, which is usually a fault of the launcher, starts it again.
+  /// Errors: CannotRun after a signal, if ranks refuse to run, and if every start fails.
   Ending run(Signals&);
-  /// Throws CannotRun if the launcher itself failed, or its supervisor did not report.
+  /// Throws CannotRun if the launcher itself failed, or if its supervisor did not report.
   void require_end_of_ranks(const Ending&);
-  /// Returns the launcher's message about a failed start, else "rank 1 on u2: Killed", else how it ended.
+  /// Returns how the program died: the launcher's message about a failed start, else "rank 1 on u2: Killed", else how
+  /// the launcher ended.
   std::string death(const Ending&) const;
-  /// Records for later programs of the run that this one died in a family.
+  /// Records, for later programs of this run, that this program died while it measured a family.
   void record_crash(const std::filesystem::path& folder, const std::string& family) const;
-  /// Says how it ended, and keeps what it printed.
+  /// Prints how the program ended, and writes what it printed to the log.
   void complain(const Ending&, const std::string& what, const std::string& printed = "");
 
   Job job;
-  std::vector<std::string> lost;  // hosts that its ranks named
-  std::vector<int> dead_ranks;    // that its ranks or the launcher named
-  std::string said;               // by its ranks to people, last
+  std::vector<std::string> lost;  // hosts that the ranks reported as lost
+  std::vector<int> dead_ranks;    // ranks that other ranks or the launcher reported as dead
+  std::string said;               // last message of the ranks to the user
   int starts = 1;
-  bool measured = false;  // a row has begun, or a result has arrived
+  bool measured = false;  // true if a row has begun or a result has arrived
 
  private:
   Ending run_once(Signals&);
@@ -93,16 +94,16 @@ class RankProgram {
   Screen& screen_;
   std::optional<double> ends_;
   double planned_ = 0;
-  bool has_rows_ = false;  // from the event at its begin; the result may be read earlier
+  bool has_rows_ = false;  // from the first event of the program; the result may be read before that event
   int texts_shown_ = 0;
   bool over_tcp_;
-  std::optional<EventChannel> channel_;  // of the current launch
+  std::optional<EventChannel> channel_;  // channel of the current launch
   std::string name_, refused_;
   RunFile log_;
   std::size_t log_bytes_ = 0;
   std::vector<std::string> heard_;  // the first lines on standard error
   bool has_one_host_ = true, restarts_ = false;
-  bool has_died_before_ = false;  // then a host that does not start is a host that was lost
+  bool has_died_before_ = false;  // true: a host that does not start is a lost host, because earlier programs ran there
 };
 
 }  // namespace shakedown

@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Opens and locks `file`; the descriptor is invalid if another process has it. Without support for locks no process
-/// has it.
+/// Opens and locks `file`. nullopt if another process has the lock. On a file system without locks, it is as if the
+/// lock were free.
 std::optional<Descriptor> locked(const fs::path& file) {
   const TimedCall call("lock", file);
   Descriptor lock(open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -47,14 +47,14 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-/// Returns the names in an earlier folder.
+/// Returns the names of the files in a folder that exists already.
 std::vector<std::string> names_of(const fs::path& folder) {
   if (auto names = names_in(folder)) return *names;
   throw CannotRun(shown(folder).string() + ": cannot be read; name a folder that can with --results=DIR");
 }
 
-/// Refuses a folder without a lock file of this program, so it is never emptied. An empty lock file alone belongs to a
-/// run that is about to begin.
+/// Throws if the folder has no lock file of this program, so that files of others are never deleted. A folder with only
+/// an empty lock file belongs to a run that is about to begin.
 void refuse_foreign(const fs::path& folder) {
   const TimedCall call("read", folder);
   if (is_run_lock(folder / "lock")) return;
@@ -66,7 +66,7 @@ void refuse_foreign(const fs::path& folder) {
                   " has files of no run: name an empty folder, or that of an earlier run");
 }
 
-/// Removes all files except the lock. A remaining file would be judged with the new run.
+/// Removes all files except the lock. A file that remained would be judged as part of the new run.
 void empty(const fs::path& folder) {
   const TimedCall call("empty", folder);
   for (const auto& name : names_of(folder)) {
@@ -74,7 +74,7 @@ void empty(const fs::path& folder) {
   }
 }
 
-/// Links `latest` in the folder of results to the run of this name.
+/// Makes `latest` in the folder of results a link to the run of this name.
 void lead_latest_to(const fs::path& results, const std::string& run) {
   const auto link = results / "latest";
   const TimedCall call("link", link);
@@ -98,7 +98,7 @@ void remove_older(const fs::path& results, const std::string& own, int keep) {
   std::sort(runs.begin(), runs.end(), std::greater<>());
   for (std::size_t i = static_cast<std::size_t>(std::max(0, keep - 1)); i < runs.size(); ++i) {
     const auto free = locked(runs[i].second / "lock");
-    if (!free) continue;  // it lives
+    if (!free) continue;  // the run still has its process
     const TimedCall call("remove", runs[i].second);
     fs::remove_all(runs[i].second, error);
   }
@@ -115,7 +115,8 @@ std::string made_up_id() {
   return id;
 }
 
-/// True for a folder with only a held lock file.
+/// Locks a folder and writes the owner into the lock file. If `emptied`, removes all other files. nullopt if another
+/// process has the lock.
 std::optional<Descriptor> taken(const fs::path& folder, bool emptied) {
   refuse_foreign(folder);
   auto lock = locked(folder / "lock");
@@ -182,9 +183,9 @@ void RunFolder::break_off(const std::string& why) {
 namespace ctest {
 
 namespace {
-/// Returns the running process that owns the folder; nullopt if there is none.
+/// Returns the running process that owns the folder; nullopt if no process does.
 std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner) {
-  const auto known = owner_here(lock);  // the run id distinguishes files of a process on another host
+  const auto known = owner_here(lock);  // the process may be on another host; the run id then identifies its files
   if (!known || *known == owner || !lives(*known)) return std::nullopt;
   return who(lock);
 }

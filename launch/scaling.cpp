@@ -27,7 +27,7 @@ Words without(const Words& hosts, const Words& others) {
 
 bool is_missing(const fs::path& folder, const std::string& family) { return !path_exists(folder / (family + ".json")); }
 
-/// Families with joint work of all ranks, which alone depends on the number of nodes.
+/// Returns the families in which all ranks work together. Only their results depend on the number of nodes.
 Words those_that_scale(const Words& families) {
   Words found;
   std::copy_if(families.begin(), families.end(), std::back_inserter(found), [](const auto& family) {
@@ -53,7 +53,8 @@ class FewerNodes {
         std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
     Screen screen(programs_.families);
     const auto together = measure_together(options_, *launch, programs_, own.path(), run_.id(), signals_, screen);
-    if (!together.something_is_missing) return;  // without a result it cannot be measured
+    // A family without a result from a program that did not fail cannot be measured on these nodes.
+    if (!together.something_is_missing) return;
     if (!together.died) measure_missing(*launch, own.path(), screen);
     if (!anything_missing(own.path())) return;
     auto gone = promised_hosts(*launch, together.lost);
@@ -65,7 +66,7 @@ class FewerNodes {
   }
 
  private:
-  /// Returns the launch on the first `nodes` remaining hosts; nullopt if there are fewer.
+  /// Returns the launch on the first `nodes` of the remaining hosts; nullopt if fewer hosts remain.
   std::optional<Launch> launch_on(std::size_t nodes) {
     for (;;) {
       auto chosen = without(all_.hosts, lost_);
@@ -78,13 +79,13 @@ class FewerNodes {
       if (!silent.empty()) continue;
       launch->hosts = chosen;
       launch->host_count = static_cast<int>(nodes);
-      launch->ranks.reset();  // were promised of all nodes
+      launch->ranks.reset();  // the expected number of ranks is that of all nodes
       launch->absent.clear();
       return launch;
     }
   }
 
-  /// Returns which of these hosts no longer answer, in addition to hosts that are known to be lost.
+  /// Returns the hosts that no longer answer. `gone` has hosts that are known to be lost and are not asked.
   Words silent(const Words& hosts, const Words& gone) {
     if (gone.size() == hosts.size()) return {};
     auto left_out = without(all_.hosts, hosts);
@@ -150,7 +151,7 @@ void measure_on_fewer_nodes(const AcceptOptions& options, const Launch& all, con
   if (std::all_of(few.families.begin(), few.families.end(), [&](const auto& f) { return is_missing(run.path(), f); })) {
     return say("scaling: no comparable benchmark was measured on all nodes");
   }
-  // Only the first launch tunes.
+  // The first launch tunes, and the others use its choices.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   FewerNodes launches(options, all, few, run, signals);
   for (const int nodes : fewer_nodes(options, all, programs)) launches.measure(nodes);

@@ -10,9 +10,9 @@ namespace shakedown {
 namespace {
 
 enum class Form {
-  file,  // names a host file
-  list,  // "host host", or "host 8 host 8" with numbers of ranks
-  count  // a number of hosts, or a range "1:4"
+  file,  // the variable names a host file
+  list,  // the variable lists hosts: "host host", or "host 8 host 8" with numbers of ranks
+  count  // the variable has a number of hosts, or a range "1:4"
 };
 
 struct Sign {
@@ -47,7 +47,7 @@ std::optional<std::string> set_in(const Environment& environment, const char* na
   return value && !value->empty() ? value : std::nullopt;
 }
 
-/// Returns the number of hosts in a list; numbers are those of ranks.
+/// Returns the number of hosts in a list. A number in the list is not a host but the number of its ranks.
 std::size_t hosts_in(const std::string& list) {
   std::istringstream words(list);
   std::set<std::string> hosts;
@@ -57,7 +57,7 @@ std::size_t hosts_in(const std::string& list) {
   return hosts.size();
 }
 
-/// True unless the text is "1": an unreadable number may be more than one.
+/// True unless the text is "1". A text that is not a number also returns true, because it may mean several hosts.
 bool is_above_one(const std::string& text) {
   const auto last = text.substr(text.rfind(':') == std::string::npos ? 0 : text.rfind(':') + 1);
   int number = 0;

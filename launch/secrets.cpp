@@ -11,17 +11,20 @@ namespace {
 constexpr auto npos = std::string_view::npos;
 constexpr std::string_view mask = "***", separators = " \t\r\"'`,;()[]{}<>\\";
 
-// Lists of words. Parts of names of secrets are in lower case, with '_' for '-'.
+// Lists of words, each with a blank on both sides. Parts of names of secrets are in lower case, and '_' also matches
+// '-'.
 constexpr std::string_view secret_parts =
     " secret passw passphrase passcode pwd credential apikey jwt cookie bearer session_id sessionid signature auth "
     "token "
     "account_key accountkey accesskey privatekey _key _pw ";
-constexpr std::string_view secret_words =  // the rest of the line is a secret
+constexpr std::string_view secret_words =  // after these words, the rest of the line is a secret
     " password passphrase passcode token secret bearer credential credentials jwt apikey pin otp pw sig pwd --user ";
-constexpr std::string_view secret_programs = " passwd sshpass mysql --password-stdin --stdin ";  // all of the line is
+// In lines with these programs, the whole line is a secret.
+constexpr std::string_view secret_programs = " passwd sshpass mysql --password-stdin --stdin ";
 constexpr std::string_view secret_starts =
     " ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox sk- hf_ AKIA ASIA AIza npm_ pypi- eyJ ya29. nvapi- ";
-// Names with these prefixes have harmless values; values of other names are masked unless they are plain.
+// Values of variables with these prefixes are harmless. The value of any other variable is masked unless each of its
+// pieces is harmless.
 constexpr std::string_view known_starts =
     " NCCL_ UCX_ OMPI_ PMIX_ PRTE_ CUDA_ CUBLAS NVIDIA_ OMP_ OPENBLAS_ SLURM_ SHAKEDOWN_ FI_ HWLOC_ MASTER_ LOCAL_ "
     "RANK "
@@ -36,7 +39,7 @@ bool is_in(std::string_view list, std::string_view word) {
   return word.find(' ') == npos && list.find(' ' + std::string(word) + ' ') != npos;
 }
 
-/// True if a word of the list passes the test.
+/// True if any word of the list passes the test.
 template <class Test>
 bool any_of(std::string_view list, const Test& test) {
   for (std::size_t begin = 1, end = 0; begin < list.size(); begin = end + 1) {
@@ -49,7 +52,8 @@ bool begins_as(std::string_view list, std::string_view word) {
   return any_of(list, [&](std::string_view start) { return word.starts_with(start); });
 }
 
-constexpr std::size_t min_secret_bytes = 16, min_secret_bytes_with_digit = 8;  // of a word that begins like a secret
+// Minimum lengths of a piece that may be a secret; a piece with digits is suspected earlier.
+constexpr std::size_t min_secret_bytes = 16, min_secret_bytes_with_digit = 8;
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
@@ -65,8 +69,8 @@ bool is_secret_name(std::string_view name) {
   return is_in(secret_words, text) || any_of(secret_parts, [&](auto part) { return text.find(part) != npos; });
 }
 
-/// A word ("NVLink", "cudaMemcpyPeerAsync"), a number, a name with a number in it ("mlx5", "H100"), a time, or a short
-/// hexadecimal number; but not "wJalrXUtnFEMI", nor "s3cr3t".
+/// True for a word ("NVLink", "cudaMemcpyPeerAsync"), a number, a name with a number in it ("mlx5", "H100"), a time, or
+/// a short hexadecimal number. False for "wJalrXUtnFEMI" and "s3cr3t".
 bool is_harmless_piece(std::string_view piece) {
   if (piece.starts_with("0x")) piece.remove_prefix(2);
   const auto size = piece.size();
@@ -103,13 +107,14 @@ bool is_plain_value(std::string_view value) {
   return is_in(plain_values, value) || (unit == npos ? !value.empty() : unit > 0 && value.size() - unit <= 3);
 }
 
-/// A name as environment variables have: "DOOR_CODE", but not "K".
+/// True for a name in the style of environment variables, such as "DOOR_CODE", but not "K".
 bool is_variable_name(std::string_view name) {
   return name.size() >= 4 && std::any_of(name.begin(), name.end(), is_upper) &&
          std::all_of(name.begin(), name.end(), [](char c) { return is_upper(c) || is_digit(c) || c == '_'; });
 }
 
-/// A word without blanks: "name=value", "scheme://user:password@host/path?query", or any other.
+/// Returns a word without blanks with its secrets masked: "name=value", "scheme://user:password@host/path?query", or
+/// any other word.
 std::string filtered_word(std::string_view word) {
   const auto colon = word.find("://"), at = word.rfind('@'), divider = word.find_first_of("=:");
   if (colon != npos && colon == divider) {
@@ -127,7 +132,8 @@ std::string filtered_word(std::string_view word) {
   return filtered(name) + word[divider] + (is_hidden ? std::string(mask) : filtered_word(value));
 }
 
-/// Returns how many bytes of this word may be shown if a secret follows, in the word or in `rest`; npos if none does.
+/// Returns the number of bytes of this word before a secret that begins in the word or in `rest`; npos if there is no
+/// secret.
 std::size_t before_secret(std::string_view word, std::string_view rest) {
   const auto divider = word.find_first_of("=:"), next = rest.find_first_not_of(" \t\"'\\");
   const auto name = word.substr(0, divider);
@@ -143,7 +149,7 @@ std::size_t before_secret(std::string_view word, std::string_view rest) {
   return is_secret_name(name) || is_value_in_quotes ? divider + 1 : npos;
 }
 
-/// Masks line by line.
+/// Masks a text line by line.
 class Masker {
  public:
   std::string line(std::string_view text) {
@@ -204,7 +210,8 @@ std::string without_secrets(std::string_view log) {
 std::string json_without_secrets(std::string_view json) {
   Masker masker;
   std::string clean;
-  bool is_hexadecimal = false;  // a long but harmless value: an algorithm or a hash
+  // True after a key whose values are names of algorithms or hashes: they are long, but no secrets.
+  bool is_hexadecimal = false;
   for (auto begin = json.find('"'); begin != npos; begin = json.find('"')) {
     auto end = begin + 1;
     while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;

@@ -1,4 +1,4 @@
-// Removes secrets from text that leaves the site: only known harmless parts stay, others become ***.
+// Masks secrets in text that leaves the site. Only parts that are known to be harmless stay; all others become ***.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace shakedown {
 
-/// Returns the text of a log with *** for values of unknown names, for anything other than words, numbers and machine
-/// names, and for the text after the name of a secret in this line or the next.
+/// Returns the text of a log with secrets replaced by ***: values of variables with unknown names, all pieces except
+/// words, numbers and names of machines, and the text after the name of a secret in the same or the next line.
 std::string without_secrets(std::string_view log);
 
-/// Returns JSON with each string treated like that. Keys stay.
+/// Returns JSON in which each string is masked as in without_secrets(). Keys are not changed.
 std::string json_without_secrets(std::string_view json);
 
 }  // namespace shakedown

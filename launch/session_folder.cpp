@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The settings of Open MPI 4, and of Open MPI 5 with its launcher PRRTE.
+/// The variables that set this folder in Open MPI 4, and in Open MPI 5 with its launcher PRRTE.
 constexpr const char* variables[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"};
 
-/// True if it is this user's, and no other user may write to it.
+/// True if this user owns the folder and no other user may write to it.
 bool is_private(const fs::path& folder) {
   struct stat facts {};
   return ::lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
@@ -30,7 +30,7 @@ fs::path usual_folder() {
   return of_session == nullptr ? "" : of_session;
 }
 
-/// Returns nullopt if there is no place for one; the launcher then reports the error.
+/// Makes a temporary folder. nullopt if it cannot be made; the launcher then reports the error.
 std::optional<fs::path> new_folder() {
   std::error_code error;
   auto name = (fs::temp_directory_path(error) / "shakedown-XXXXXX").string();

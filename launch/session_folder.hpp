@@ -1,5 +1,5 @@
-// The folder for session files of Open MPI. Its default, /tmp/ompi.HOST.UID, is predictable, so another user could
-// create it before root's run.
+// Chooses the folder for session files of Open MPI. Open MPI's default, /tmp/ompi.HOST.UID, is predictable, so another
+// user could create it before a run of root does.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Sets a session folder that other users cannot write, unless the user has set one: /run for root, XDG_RUNTIME_DIR if
-/// all hosts have it, else a new folder, which is removed at the end.
+/// Sets a session folder that other users cannot write to, unless the user has set one. It is /run for root, else
+/// XDG_RUNTIME_DIR if all hosts have that folder, else a new folder, which the destructor removes.
 class SessionFolder {
  public:
   SessionFolder();

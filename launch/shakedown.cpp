@@ -55,7 +55,7 @@
 namespace shakedown {
 namespace {
 
-// Without results, a stored verdict is shown; it has no matrices of pairs.
+// Judges the results. If there are none, returns the stored verdict, which has no matrices of pairs.
 Judged judged(const Arguments& arguments) {
   return judge_apart(arguments, [&]() -> Judged {
     if (is_stored(arguments)) return {nullptr, {}, read_stored_verdict(arguments.outputs.at("--verdict"))};
@@ -90,7 +90,8 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   return code;
 }
 
-// Each file is replaced atomically. The JSON is last, so that a reader of the new JSON also sees new host files.
+// Each file is replaced atomically. The JSON file is last, so that a program that sees a new JSON file also sees new
+// host files.
 void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
   const TimedCall call("create", folder);
   std::error_code error;
@@ -100,7 +101,7 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
   replace_file(folder / "nodes.json", nodes_json(list));
 }
 
-// Writes host files, and prints commands for the scheduler.
+// Writes the host files, and prints commands for the scheduler.
 void act_on(const NodeList& list, const Arguments& arguments) {
   if (arguments.nodes) write_nodes(*arguments.nodes, list);
   if (arguments.scontrol) std::fputs(scontrol_commands(list).c_str(), stdout);
@@ -132,7 +133,7 @@ void write_fleet(const OutputFiles& files, const Fleet& fleet) {
   if (const auto file = files.find("--json"); file != files.end()) replace_file(file->second, fleet_json(fleet));
 }
 
-// If commands are requested, standard output has nothing else.
+// If commands are requested, standard output has only commands.
 int fleet(const Arguments& arguments) {
   check_commands(arguments);
   const Fleet all = judge_fleet(arguments);
@@ -144,7 +145,7 @@ int fleet(const Arguments& arguments) {
   return all.exit_code;
 }
 
-// Removes old host files if the input could not be judged: no node is proven good.
+// Removes old host files if the input could not be judged, because then no node is proven good.
 void replace_nodes(const std::vector<std::string>& words, const std::string& why) {
   const std::string start = "--nodes=";
   for (const std::string& word : words) {
@@ -157,7 +158,7 @@ void replace_nodes(const std::vector<std::string>& words, const std::string& why
   }
 }
 
-// The same for the files of a fleet that could not be judged.
+// Removes the old files of a fleet that could not be judged.
 void replace_fleet(const std::vector<std::string>& words, const std::string& why) {
   if (!output_over_input(words).empty()) return;
   Fleet none;
@@ -179,7 +180,7 @@ int archive(const Arguments& arguments) {
   const TimedCall call("stat", arguments.results.front());
   const auto folder = std::filesystem::weakly_canonical(arguments.results.front());
   const auto files = result_files(folder);
-  std::vector<Results> first;  // empty: it cannot be read, and an archive takes it all the same
+  std::vector<Results> first;  // empty if the results cannot be read; the archive includes them anyway
   if (!files.empty()) input_error_of([&] { first.push_back(read_results(files.front())); });
   refuse_virtual(first, "archive");
   const auto out = arguments.out.value_or("shakedown-" + folder.filename().string() + ".tar");
@@ -191,25 +192,25 @@ int archive(const Arguments& arguments) {
 using Words = std::vector<std::string>;
 
 struct Call {
-  Words words;  // after the verb
+  Words words;  // the words after the verb
   Arguments arguments;
   const ReasonChannel& channel;
 };
 
 struct Verb {
-  std::string name;   // "baseline create"
-  std::string usage;  // after the name
+  std::string name;   // such as "baseline create"
+  std::string usage;  // usage text after the name of the verb
   std::string help;
-  enum { words, flags, arguments } reads;  // its words itself; flags of the table; Arguments
+  enum { words, flags, arguments } reads;  // who parses the words: the verb itself, or the flag table, or Arguments
   int (*run)(const Call&);
-  std::ptrdiff_t operands = 0;  // words before and between its flags
+  std::ptrdiff_t operands = 0;  // number of words before and between the flags that are not flags
 
   std::string taker() const {
     std::string taker = name;
     std::replace(taker.begin(), taker.end(), ' ', '_');
     return taker;
   }
-  std::ptrdiff_t size() const { return 1 + std::count(name.begin(), name.end(), ' '); }  // in words
+  std::ptrdiff_t size() const { return 1 + std::count(name.begin(), name.end(), ' '); }  // number of words in the name
 };
 
 const std::vector<Verb>& verbs() {
@@ -270,7 +271,7 @@ bool is_any_of(const std::string& word, std::initializer_list<const char*> words
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Returns the verb at the beginning of the words; nullptr if there is none.
+/// Returns the verb with which the words begin; nullptr if they begin with none.
 const Verb* verb_of(const Words& words) {
   for (const Verb& verb : verbs()) {
     if (std::ssize(words) >= verb.size() &&
@@ -296,7 +297,7 @@ const Verb* verb_of(const Words& words) {
                    "; write baseline create, merge or show");
 }
 
-/// Prints the help of the verbs that begin with these words, or of the program.
+/// Prints the help of all verbs that begin with these words, or that of the program if there are none.
 int show_help(Words words) {
   std::erase_if(words, [](const auto& word) { return word.starts_with('-'); });
   const Verb* const asked = verb_of(words);
@@ -310,7 +311,7 @@ int show_help(Words words) {
   return 0;
 }
 
-/// Sends an event for scripts that start ranks (ci/with_cuda), because they cannot authenticate.
+/// Sends an event for a script that starts ranks (ci/with_cuda), because the script itself cannot authenticate.
 int send_event(const Words& words) {
   const auto event = words.size() == 1 ? event_in(words.front()) : std::nullopt;
   if (!event) throw InputError("event: one line of JSON is needed, as in base/event.hpp");
@@ -325,7 +326,7 @@ int run(const Words& words, const ReasonChannel& channel) {
   if (words.front() == "ctest") return ctest_step(rest);
   if (words.front() == "event") return send_event(rest);
   const Verb* const verb = verb_of(words);
-  // Words after the program belong to it.
+  // Words after the name of a user's program belong to that program.
   const auto ours = verb != nullptr && verb->reads == Verb::words ? std::min<std::ptrdiff_t>(std::ssize(words), 2)
                                                                   : std::ssize(words);
   const auto asks = [&](std::initializer_list<const char*> flags) {
@@ -359,7 +360,7 @@ bool names_results(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
 }
 
-// Removes old reports if there is no verdict, but not the stored verdict, which is input.
+// Removes old reports if there is no verdict. Keeps the stored verdict, because it is an input.
 void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
   if (has_verb(words, {"nodes", "fleet"})) replace_nodes(words, why);
   if (has_verb(words, {"fleet"})) return replace_fleet(words, why);
@@ -375,7 +376,7 @@ void replace_reports(const std::vector<std::string>& words, const Judged& nothin
 }
 
 void say_no_verdict(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
-  // Standard output of `nodes` is JSON or commands.
+  // Standard output of `nodes` has JSON or commands, so it gets no verdict line.
   const bool judges = has_verb(words, {"report", "accept"});
   std::FILE* const verdict_to = judges ? stdout : has_verb(words, {"nodes"}) ? stderr : nullptr;
   say_no_verdict(failure, "shakedown", judges ? &channel : nullptr, verdict_to);
@@ -394,8 +395,8 @@ int end_after(const Failure& failure, const std::vector<std::string>& words, con
   return failure.code;
 }
 
-/// Returns "--limit=30" of accept and measure for the keeper, before flags are checked. Invalid values are refused
-/// later.
+/// Returns the --limit of accept and measure in seconds. The keeper needs it before flags are checked, so an invalid
+/// value is ignored here and refused later.
 std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
   constexpr std::string_view flag = "--limit=";
   for (const auto& word : words) {
@@ -405,7 +406,8 @@ std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
-/// Reports why the work did not answer. Standard output may be a full pipe, and the folder of old reports may hang.
+/// Reports why the work did not answer. Limits the time of each step, because standard output may be a full pipe, and
+/// the folder of old reports may hang.
 int answer_for(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   const Failure failure{exit_incomplete, why};
   try_shortly([&] { say_no_verdict(failure, words, channel); });
@@ -434,13 +436,14 @@ int main(int argc, char** argv) {
   if (const Verb* const row = verb_of(words); row != nullptr && row->reads != Verb::words) {
     words = with_equals(all_flags(), row->taker(), words);
   }
-  signal(SIGCHLD, SIG_DFL);  // if the caller ignored it, exit codes of children would be lost
+  // Restores the default: if the caller ignored SIGCHLD, exit codes of children would be lost.
+  signal(SIGCHLD, SIG_DFL);
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  // The supervisor and the steps of ctest are limited by their parent processes.
+  // The parent processes of the supervisor and of the steps of ctest limit their time.
   if (verb == "supervisor" || verb == "ctest") return work();
   const bool accepts = verb == "accept";
-  if (accepts) block_signals();  // it ends with a verdict
+  if (accepts) block_signals();  // accept handles these signals, because it ends with a verdict
   return keep({accepts || verb == "measure" ? limit_in(words) : std::nullopt, accepts,
                [&](const std::string& why) { return answer_for(words, channel, why); }},
               work);

@@ -23,11 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keeps the last few runs completely, and as many failed ones: a week of runs would fill a disk.
+// Keeps only the last runs completely, and the same number of failed ones, because all runs of a week would fill a
+// disk.
 constexpr int max_last_runs = 3;
 constexpr std::size_t max_kept_runs = 20;
 
-// A steady clock for durations: the time of day may be changed.
+// Returns seconds of a steady clock, because the time of day may be changed during a soak.
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -42,7 +43,8 @@ double start_of(const SoakPlan& plan) {
   return *seconds;
 }
 
-/// Appends lines and returns when they are on the disk. Removes a last line that a kill has truncated.
+/// Appends lines and returns when they are on the disk. First removes a last line that is incomplete because the
+/// program was killed.
 void add_line(const fs::path& file, const std::string& line) {
   const TimedCall call("write", file);
   try {
@@ -55,8 +57,9 @@ void add_line(const fs::path& file, const std::string& line) {
   }
 }
 
-/// Returns the order of the families and the pause before the round. They depend only on the seed and the number of the
-/// round, so that a resumed soak continues in the same way. Pre-flight is first because it decides.
+/// Returns the order of the families and the pause before a round. Both depend only on the seed and the number of the
+/// round, so that a resumed soak continues in the same way. Pre-flight is always first because it decides whether the
+/// others run.
 struct RoundPlan {
   std::vector<std::string> order;
   double rest_s;
@@ -64,19 +67,20 @@ struct RoundPlan {
 
 RoundPlan plan_of(const SoakPlan& plan, int number) {
   auto families = plan.families;
-  // Load without a pause heats the GPU, and a start from idle stresses the power supply: both occur at random.
+  // Load without a pause heats the GPU, and a start from idle stresses the power supply. Random pauses make both occur.
   constexpr double rests[] = {0, 0, 10, 60};
   constexpr double max_rest_share = 0.05;
   std::mt19937_64 random(plan.seed + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15ULL);
   const auto first = std::partition(families.begin(), families.end(), [](const auto& f) { return f == "preflight"; });
-  for (auto last = families.end(); last - first > 1; --last) {  // Fisher and Yates; std::shuffle differs by library
+  // Fisher-Yates shuffle; std::shuffle gives different orders in different libraries.
+  for (auto last = families.end(); last - first > 1; --last) {
     std::iter_swap(last - 1, first + static_cast<std::ptrdiff_t>(random() % static_cast<std::uint64_t>(last - first)));
   }
   const double rest = std::min(rests[random() % std::size(rests)], max_rest_share * plan.duration_s);
   return {std::move(families), number == 1 ? 0 : rest};
 }
 
-/// A signal ends the soak.
+/// Thrown if a signal ends the soak.
 struct Ended : CannotRun {
   using CannotRun::CannotRun;
 };
@@ -87,7 +91,7 @@ void rest(double seconds, Signals& signals) {
   if (const auto& signal = signals.taken()) throw Ended("ended by " + *signal + "; --resume continues it");
 }
 
-/// Keeps the first round and the first failed one where old runs are not removed.
+/// Moves the first round and the first failed round to the folder from which no runs are removed.
 void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   const auto held = HeldFolder::create(HeldFolder::open(folder), "kept");
   const auto& kept = held.path();
@@ -125,7 +129,7 @@ RunFolder folder_of_watch(const AcceptOptions& options) {
   return RunFolder::resume(folder, read_soak(folder).plan.run_id);
 }
 
-/// Returns the id of the run of this round: its folder in rounds/ and in kept/.
+/// Returns the run id of this round, which is also the name of its folder in rounds/ and in kept/.
 std::string id_of_round(const std::string& soak_id, int number) {
   std::string digits = std::to_string(number);
   digits.insert(0, digits.size() < 6 ? 6 - digits.size() : 0, '0');
@@ -177,7 +181,8 @@ class SoakRun {
     round.begin_s = std::max(0.0, seconds_since_1970() - start_of(soak_.plan));
     try {
       run_one(round, plan);
-    } catch (const std::exception& error) {  // a dead rank, a failed start, a full disk: the next round may succeed
+    } catch (const std::exception& error) {
+      // After a dead rank, a failed start or a full disk, the next round may still succeed.
       stop_if_ended();
       const bool died = dynamic_cast<const NothingMeasured*>(&error) != nullptr;
       round.state = State::incomplete;
@@ -202,7 +207,8 @@ class SoakRun {
     AcceptOptions options = options_;
     options.tier = soak_.plan.tier;
     if (soak_.plan.families.size() < find_programs({}).families.size()) options.families = soak_.plan.families;
-    // Continues although a failed part will fail again, because its effect on the rest is informative.
+    // From the second round on, continues although pre-flight fails again, because its effect on the other families is
+    // informative.
     options.despite_preflight = options.despite_preflight || round.number > 1;
     const auto rounds = HeldFolder::create(HeldFolder::open(run_.path()), "rounds");
     auto own = RunFolder::create(rounds.path(), id_of_round(run_.id(), round.number), max_last_runs);
@@ -215,12 +221,12 @@ class SoakRun {
     keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
   }
 
-  /// An interrupted round does not count; --resume repeats it.
+  /// Ends the soak if a signal has arrived. An interrupted round does not count; --resume repeats it.
   void stop_if_ended() {
     if (const auto& signal = signals_.taken()) throw Ended("ended by " + *signal + "; --resume continues it");
   }
 
-  /// Keeps lines that a full disk does not accept until it does.
+  /// Writes the lines of rounds. Lines that do not fit on a full disk are written later.
   void write_rounds() {
     try {
       add_line(file_, unwritten_);
@@ -240,14 +246,15 @@ class SoakRun {
   double began_ = 0;
 };
 
-/// Judges the last complete round with results. Without one, reports that nothing was measured.
+/// Judges the last complete round with results. If there is none, returns a verdict that says that nothing was
+/// measured.
 Judged judged_last_round(const fs::path& folder, const Soak& soak, Arguments arguments) {
   for (auto round = soak.rounds.rbegin(); round != soak.rounds.rend(); ++round) {
     if (round->state == State::incomplete) continue;
     arguments.judge.run_id = id_of_round(soak.plan.run_id, round->number);
     for (const char* const part : {"rounds", "kept"}) {
       arguments.results = {folder / part / *arguments.judge.run_id};
-      std::error_code error;  // reported when the folder is read
+      std::error_code error;  // errors are reported when the folder is read
       if (fs::is_directory(arguments.results.front(), error)) return judge_after_trial(arguments);
     }
   }
@@ -269,20 +276,20 @@ int show(const fs::path& folder, const Soak& soak, const SoakJudgement& judged, 
 
 bool is_watch(const fs::path& folder) {
   const TimedCall call("stat", folder);
-  std::error_code error;  // reported when the folder is read
+  std::error_code error;  // errors are reported when the folder is read
   return fs::is_regular_file(folder / soak_file, error);
 }
 
 int soak(const AcceptOptions& options, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
   auto run = folder_of_watch(options);
   say("results: " + run.shown_path().string());
-  // All rounds share the tuning choices of this machine's runs.
+  // All rounds use the same tuning choices, which are stored for this machine.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   SoakRun soak_run(options, programs, run, signals);
   bool complete = true;
   try {
     soak_run.run();
-  } catch (const Ended& ended) {  // the rounds so far are judged anyway
+  } catch (const Ended& ended) {  // after a signal, the rounds so far are judged anyway
     if (soak_run.soak().rounds.empty()) throw;
     say(ended.what());
     complete = false;

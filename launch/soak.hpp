@@ -1,4 +1,4 @@
-// `accept --for=DURATION`: measures and judges one run after another until the time has passed.
+// `accept --for=DURATION`: repeats a run and judges each one until the time has passed.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +11,24 @@
 
 namespace shakedown {
 
-/// Thrown if ranks were started but no family has a result. The text names the crashed rank, if the launcher does.
+/// Thrown if ranks were started but no family has a result. The text names the crashed rank if the launcher names it.
 struct NothingMeasured : CannotRun {
   using CannotRun::CannotRun;
 };
 
-/// Measures a run into its folder and judges it with `judge`. `start` has the expected hosts and receives the lost
-/// ones. After a signal, or if ranks cannot be started any more, judges the families on disk and marks the run as
-/// aborted. Errors: CannotRun if there is no result.
+/// Measures a run into its folder and judges it with `judge`. `start` has the expected hosts, and gets the hosts that
+/// were lost. After a signal, or if ranks cannot be started any more, judges the families that have results and marks
+/// the run as aborted. Errors: CannotRun if there is no result.
 Judged judge_run(const AcceptOptions&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
 /// Runs a soak and returns the exit code. Its folder has rounds.jsonl (thresholds/soak/soak.hpp), rounds/ with the last
-/// runs, kept/ with the first run and failed runs, and at the end verdict.json. A round that cannot be measured becomes
-/// a round with a finding. After a signal the rounds so far are judged; --resume continues. Errors: CannotRun if there
-/// are none.
+/// runs, kept/ with the first run and failed runs, and at the end verdict.json. If a round cannot be measured, a
+/// finding records it. After a signal the rounds so far are judged, and --resume continues. Errors: CannotRun if there
+/// are no rounds.
 int soak(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
 
-/// Returns the flags with which a resumed soak began, replaced by those in `words`.
+/// Returns the flags with which a soak began. Flags in `words` have priority over them.
 std::vector<std::string> with_flags_of_watch(const AcceptOptions&, const std::vector<std::string>& words);
 
 /// True if a folder contains a soak.

@@ -10,7 +10,7 @@ namespace start_faults {
 
 using enum StartFault;
 
-// OpenSSH 9.2: sshconnect.c, sshconnect2.c, packet.c, readconf.c, authfile.c.
+// Sentences of OpenSSH 9.2: sshconnect.c, sshconnect2.c, packet.c, readconf.c, authfile.c.
 constexpr std::array of_ssh{
     StartRow{"*Permissions * for '{what}' are too open", key_file_refused},
     StartRow{"*@{host}: Permission denied (", login_refused},
@@ -38,8 +38,8 @@ constexpr std::array of_ssh{
     StartRow{"Bad owner or permissions on {what}", ssh_settings_wrong},
 };
 
-// Shells and tools that start a program on the host: bash 5.2, dash 0.5.12, zsh 5.9, env and nohup of coreutils 9.1,
-// ld.so of glibc 2.36.
+// Sentences of shells and tools that start a program on the host: bash 5.2, dash 0.5.12, zsh 5.9, env and nohup of
+// coreutils 9.1, ld.so of glibc 2.36.
 constexpr std::array of_shell{
     StartRow{"*error while loading shared libraries: {what}: cannot open shared object file", library_missing},
     StartRow{"*: version `{what}' not found (required by ", library_too_old},
@@ -55,7 +55,7 @@ constexpr std::array of_shell{
     StartRow{"*env: '{what}': Permission denied", program_not_executable},
 };
 
-// Slurm 22.05: srun, slurmstepd, slurm_errno.c.
+// Sentences of Slurm 22.05: srun, slurmstepd, slurm_errno.c.
 constexpr std::array of_srun{
     StartRow{"srun: *invalid partition specified: {what}", partition_wrong},
     StartRow{"srun: *Invalid partition name specified", partition_wrong},
@@ -101,7 +101,7 @@ constexpr std::array of_srun{
     StartRow{"slurmstepd: error: execve(): {what}: Permission denied", program_not_executable},
 };
 
-// Open MPI 4.1.4 (help-*.txt of orte) and 5.0 (of prrte, whose mpirun calls itself prterun).
+// Sentences of Open MPI 4.1.4 (help-*.txt of orte) and 5.0 (help-*.txt of prrte, whose mpirun calls itself prterun).
 constexpr std::array of_mpirun{
     StartRow{"There are not enough slots available in the system to satisfy", too_few_slots},
     StartRow{"All nodes which are allocated for this job are already filled", too_few_slots},
@@ -206,7 +206,7 @@ bool is_of_host(char c) {
          std::string_view("-._:[]").find(c) != std::string_view::npos;
 }
 
-/// True if a text begins with a pattern; stores the words of the match.
+/// True if a text begins with a pattern. Stores the words that {host} and {what} match.
 bool begins_with(std::string_view text, std::string_view pattern, StartMatch& match) {
   if (pattern.empty()) return true;
   if (pattern.front() == '*') {

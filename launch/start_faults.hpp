@@ -1,4 +1,5 @@
-// Messages of ssh, srun and mpirun when they cannot start ranks, one table for each program, with the actions.
+// Messages of ssh, srun and mpirun about ranks that cannot be started, with the user's next action. Each program has a
+// table.
 #pragma once
 
 #include <optional>
@@ -45,11 +46,11 @@ enum class StartFault {
   interface_wrong,
   daemon_cannot_call_back,
   daemon_lost,
-  daemon_not_started,  // mpirun's sentence for all of these; another line has the reason
+  daemon_not_started,  // mpirun prints the same sentence for several faults; another line has the reason
 };
 
-/// A sentence of another program. '*' is any text, {host} a name of a host, {what} a word. The pattern must match from the start of a line unless it
-/// begins with '*', and more text may follow.
+/// A sentence of another program. '*' matches any text, {host} the name of a host, {what} a word. The pattern must
+/// match from the start of a line unless it begins with '*', and any text may follow.
 struct StartRow {
   std::string_view pattern;
   StartFault fault;
@@ -62,22 +63,22 @@ struct StartTable {
 
 std::span<const StartTable> start_tables();
 
-/// A row, and the words of a line for its {host} and {what}.
+/// The row that matches a line, and the words of the line for {host} and {what}.
 struct StartMatch {
   const StartRow* row = nullptr;
   std::string host, what;
 };
 
-/// Returns the first matching row for a line; nullopt if there is none.
+/// Returns the first row that matches a line; nullopt if no row does.
 std::optional<StartMatch> start_match(std::string_view line);
 
 /// Returns the name of a fault: "login_refused".
 std::string_view code(StartFault);
 
-/// Returns the action for the user: "chmod 600 that file".
+/// Returns what the user must do: "chmod 600 that file".
 std::string_view action(StartFault);
 
-/// True if a second try may succeed without a change.
+/// True if another start may succeed although nothing was changed.
 bool may_pass(StartFault);
 
 }  // namespace shakedown

@@ -28,11 +28,12 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto term_grace = 5s;  // from SIGTERM to SIGKILL
-constexpr auto kill_grace = 5s;  // from then on; a remaining process is blocked in the kernel
+constexpr auto term_grace = 5s;  // time from SIGTERM to SIGKILL
+constexpr auto kill_grace = 5s;  // time after SIGKILL; a process that still exists then is blocked in the kernel
 constexpr auto tick = 100ms;
 
-/// Finds all descendants: orphans become its children (PR_SET_CHILD_SUBREAPER).
+/// Returns all descendants of this process. Orphans are among them, because they become its children
+/// (PR_SET_CHILD_SUBREAPER).
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   for (const auto& name : names_in("/proc").value_or(std::vector<std::string>{})) {
@@ -51,11 +52,12 @@ std::vector<pid_t> descendants() {
 }
 
 [[noreturn]] void become(const std::vector<std::string>& words, const sigset_t& usual, int failed) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // if the supervisor itself is killed
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // ends the job if the supervisor itself is killed
   setpgid(0, 0);
   sigprocmask(SIG_SETMASK, &usual, nullptr);
   std::vector<char*> arguments;
-  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));  // execvp leaves them alone
+  // Execvp does not change the strings.
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments.front(), arguments.data());
   const int why = errno;
@@ -70,7 +72,8 @@ class Supervisor {
     fcntl(options_, F_SETFD, FD_CLOEXEC);
     sigset_t watched, usual;
     sigemptyset(&watched);
-    signal(SIGCHLD, SIG_DFL);  // if the caller ignored it, no exit would be reported
+    // Restores the default: if the caller ignored SIGCHLD, the end of a child would not be reported.
+    signal(SIGCHLD, SIG_DFL);
     for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
     sigprocmask(SIG_BLOCK, &watched, &usual);
     signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -80,7 +83,8 @@ class Supervisor {
     } else {
       say("begun");
     }
-    // The front door reads the output of the job to its end.
+    // Closes the supervisor's standard streams, because the front door reads the output of the job until all writers
+    // have closed it.
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int descriptor : {0, 1, 2}) dup2(nothing, descriptor);
     close(nothing);
@@ -90,7 +94,7 @@ class Supervisor {
     while (true) {
       reap();
       if (ended_ && descendants().empty()) return;
-      if (ended_ && !std::exchange(swept_, true)) {  // processes that the launcher left behind
+      if (ended_ && !std::exchange(swept_, true)) {  // ends processes that the launcher did not end
         for (const pid_t process : descendants()) kill(process, SIGTERM);
         if (!told_) told_ = Clock::now();
       }
@@ -111,8 +115,8 @@ class Supervisor {
   }
 
  private:
-  /// Starts the job. False with errno if there is no process. A process that could not execute the command reports so
-  /// in why_not_.
+  /// Starts the job. Returns false with errno if no process can be created. If the new process cannot execute the
+  /// command, it writes the reason to why_not_.
   bool start(const std::vector<std::string>& command, const sigset_t& usual) {
     auto failed = make_pipe();
     if (!failed) return false;
@@ -133,7 +137,7 @@ class Supervisor {
     while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
       if (process == job_) tell(status);
     }
-    // The end of the job is unknown, so nothing is reported.
+    // It is unknown how the job ended, so nothing is reported.
     if (process < 0 && errno != EINTR) ended_ = true;
   }
 
@@ -153,7 +157,8 @@ class Supervisor {
     if (told_) return;
     told_ = Clock::now();
     if (job_ > 0 && descendants() == std::vector<pid_t>{job_}) say("alone");
-    // mpirun and srun end their ranks on all hosts themselves; others end with the launcher, or by SIGKILL.
+    // mpirun and srun, after SIGTERM, end their ranks on all hosts. Ranks of other launchers end with the launcher, or
+    // by SIGKILL.
     if (job_ > 0) kill(-job_, SIGTERM);
   }
 

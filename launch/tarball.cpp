@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t block = 512;
 
-/// Returns the header of a file (POSIX.1-1988, ustar) without an owner, readable for all.
+/// Returns the header of a file (POSIX.1-1988, ustar). The file has no owner and all users may read it.
 std::string header(const std::string& name, std::size_t size, std::time_t time) {
   std::string text(block, '\0');
   const auto put = [&](std::size_t at, const std::string& value) { text.replace(at, value.size(), value); };
@@ -48,7 +48,7 @@ std::string header(const std::string& name, std::size_t size, std::time_t time) 
   put(116, "0000000");
   put(124, octal(size, 11));
   put(136, octal(static_cast<std::uint64_t>(time), 11));
-  put(148, "        ");  // the checksum counts as blanks
+  put(148, "        ");  // the checksum is computed as if its own field had blanks
   put(156, "0");
   put(257, std::string("ustar\00000", 8));
   unsigned sum = 0;
@@ -57,7 +57,7 @@ std::string header(const std::string& name, std::size_t size, std::time_t time) 
   return text;
 }
 
-/// A new file next to `out` that becomes `out` when it is complete, and is removed otherwise.
+/// A new file next to `out`, which is renamed to `out` when it is complete, and is removed otherwise.
 class Tar {
  public:
   explicit Tar(const fs::path& out) : out_(out), temporary_(out.string() + "." + std::to_string(getpid()) + ".tmp") {
@@ -83,7 +83,8 @@ class Tar {
 
   void finish() {
     write_all(std::string(2 * block, '\0'));
-    // A link does not replace a file that was created meanwhile; a file system without links uses rename.
+    // Makes a link instead of a rename, because a link does not replace a file that was created in the meantime. On a
+    // file system without links it renames.
     if (fsync(file_) != 0) refuse();
     if (link(temporary_.c_str(), out_.c_str()) == 0) return;
     if (errno == EEXIST || rename(temporary_.c_str(), out_.c_str()) != 0) refuse();
@@ -126,8 +127,8 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-/// Returns the text of a file of this folder. The owner of the folder may have replaced the file or a parent folder by
-/// a link after they were listed. Errors: InputError.
+/// Returns the text of a file of this folder. Does not follow links, because the owner of the folder may have replaced
+/// the file or a parent folder by a link after it was listed. Errors: InputError.
 std::string text_of(const fs::path& file) {
   const Descriptor opened(open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!opened.is_open()) refuse_to_read(file, std::error_code(errno, std::generic_category()));

@@ -16,7 +16,7 @@ std::optional<double> seconds_in(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Returns the output of a scheduler's command; empty if it fails, or does not answer in time.
+/// Returns the output of a scheduler's command. Empty if the command fails or does not answer in time.
 std::string said_by(const std::vector<std::string>& command) {
   const auto output = output_of(command, std::chrono::seconds(5));
   return output.started && output.code == 0 ? output.text : "";
@@ -74,7 +74,7 @@ std::optional<double> seconds_left(const Environment& environment, double second
     return seconds_of_squeue(said_by({"squeue", "-h", "-j", *job, "-o", "%L"}));
   }
   if (const auto job = environment("LSB_JOBID")) {
-    // The index of a job outside of an array is 0.
+    // A job that is not part of an array has the index 0.
     const auto index = environment("LSB_JOBINDEX").value_or("0");
     const auto name = index == "0" ? *job : *job + "[" + index + "]";
     return seconds_of_bjobs(said_by({"bjobs", "-noheader", "-o", "time_left", name}));

@@ -29,15 +29,16 @@ Texts entries_of(std::string_view mask) {
   return entries;
 }
 
-/// Returns the number of a GPU; nullopt for an invalid entry.
+/// Returns the index of a GPU that an entry of the mask gives; nullopt for an invalid entry.
 std::optional<std::size_t> gpu_of_index(const std::string& entry, const Texts& gpus) {
   char* end = nullptr;
-  const int index = static_cast<int>(std::strtol(entry.c_str(), &end, 10));  // CUDA truncates it to 32 bits, too
+  // CUDA truncates the number to 32 bits as well.
+  const int index = static_cast<int>(std::strtol(entry.c_str(), &end, 10));
   if (end == entry.c_str() || index < 0 || static_cast<std::size_t>(index) >= gpus.size()) return std::nullopt;
   return static_cast<std::size_t>(index);
 }
 
-/// Returns the same for "GPU-a7725b98", and for "MIG-" with the UUID of a GPU without MIG.
+/// Returns the index of a GPU for the entry "GPU-a7725b98", or "MIG-" with the UUID of a GPU without MIG.
 std::optional<std::size_t> gpu_of_uuid(const std::string& entry, const Texts& gpus) {
   if (!begins_with(entry, gpu_prefix) && !begins_with(entry, mig_prefix)) return std::nullopt;
   const auto wanted = lower(entry.substr(gpu_prefix.size(), uuid_size));
@@ -64,7 +65,7 @@ VisibleGpus visible_gpus(std::string_view mask, const Texts& gpus) {
       std::any_of(gpus.begin(), gpus.end(), [](const auto& gpu) { return begins_with(gpu, gpu_prefix); });
   if (gpus.empty() || hides_all(mask)) return {};
   if (by_uuid && !knows_uuids) return {static_cast<int>(std::min(entries.size(), gpus.size())), ""};
-  // A MIG device cannot be looked up here, and CUDA shows at most one.
+  // The UUID of a MIG device cannot be looked up here. CUDA shows at most one MIG device.
   if (begins_with(mask, mig_prefix) && !gpu_of_uuid(entries.front(), gpus)) {
     return {1, entries.size() > 1 ? "CUDA shows one MIG device, and no other after it" : ""};
   }

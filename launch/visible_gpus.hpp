@@ -1,4 +1,4 @@
-// The GPUs that CUDA shows under a mask (CUDA_VISIBLE_DEVICES).
+// Computes which GPUs CUDA shows under a mask (CUDA_VISIBLE_DEVICES).
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace shakedown {
 
 struct VisibleGpus {
   int count = 0;
-  std::string ignored;  // part of the mask that CUDA ignores, with the reason; empty: none, or it hides all GPUs
+  /// Part of the mask that CUDA ignores, with the reason; empty if CUDA ignores nothing or the mask hides all GPUs.
+  std::string ignored;
 };
 
 /// Returns how many GPUs CUDA shows. `gpus` are all of this host: their UUIDs, or other names if UUIDs are unknown.
