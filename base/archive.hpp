@@ -37,13 +37,14 @@ class Field {
  public:
   using json = nlohmann::json;
 
-  /// Where the document comes from. Strings from a file are reduced to one line: the name of a host, a row or an error
-  /// must not imitate another line of the output. Strings from a rank stay unchanged.
+  /// The source of the document. A string from a file is reduced to one line, because the name of a host, a row or an
+  /// error must not imitate another line of the output. A string from a rank is not changed.
   enum class Origin { file, rank };
 
   Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)
       : file_(&file), where_(std::move(where)), value_(&value), origin_(origin) {}
-  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // it keeps a pointer
+  /// Deleted, because the object keeps a pointer to the path.
+  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;
 
   const std::filesystem::path& file() const { return *file_; }
   const json& value() const { return *value_; }
@@ -111,7 +112,8 @@ class Writer {
       return value.text();
     } else {
       Writer writer;
-      members(writer, const_cast<T&>(value));  // the same list reads and writes; the writer does not modify the value
+      /// The same list of members reads and writes; the writer does not modify the value.
+      members(writer, const_cast<T&>(value));
       return std::move(writer.object_);
     }
   }
@@ -121,23 +123,23 @@ class Writer {
     object_[name] = written(value);
     return *this;
   }
-  /// Writes an enum whose word is lower case in this file.
+  /// Writes an enum by its word in lower case.
   template <Named Enum>
   Writer& in_lower_case(const char* name, Enum value) {
     object_[name] = lower(shakedown::name(value));
     return *this;
   }
-  /// Writes a member that files of earlier releases do not have.
+  /// Writes a member that files of earlier releases may lack.
   template <class T>
   Writer& younger(const char* name, const T& value) {
     return (*this)(name, value);
   }
-  /// Writes a member only if it differs from the usual value.
+  /// Writes a member only if it differs from its default.
   template <class T>
   Writer& unless(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
     return value == usual ? *this : (*this)(name, value);
   }
-  /// Writes a number for which earlier releases, like the operating system, write -1 if it is unknown.
+  /// Writes an optional number as -1 if it is unknown, as earlier releases and the operating system do.
   Writer& or_minus_one(const char* name, const std::optional<int>& value) { return (*this)(name, value); }
   /// Writes members into a nested object of the file.
   Writer& inside(const char* name, std::invocable<Writer&> auto list) {
@@ -146,7 +148,8 @@ class Writer {
     object_[name] = std::move(inner.object_);
     return *this;
   }
-  /// Writes a value computed from other members, for readers of the file. The reader ignores it.
+  /// Writes a value that is computed from other members, so that users of the file need not compute it. The reader
+  /// ignores it.
   template <class T>
   Writer& derived(const char* name, const T& value) {
     return (*this)(name, value);
@@ -174,7 +177,7 @@ class Reader {
       read_column(field, value);
     } else if constexpr (is_a<T, std::vector>) {
       value.clear();
-      // Constructed in place: g++ warns about uninitialised members if a value is moved in.
+      // Constructs the value in place, because g++ warns about uninitialised members if a value is moved in.
       field.each([&](const Field& item) { read(item, value.emplace_back()); });
     } else if constexpr (is_a<T, std::set>) {
       value.clear();
@@ -246,7 +249,7 @@ class Reader {
   }
 
  private:
-  // Reads one value per rank. There may be ten thousand, so no path is built for each of them.
+  // Reads a column with one value for each rank. There may be 10,000 ranks, so it builds no path for each value.
   static void read_column(const Field& field, std::vector<OptionalDouble>& values);
 
   Field field_;
@@ -259,8 +262,8 @@ T read_as(const Field& field) {
   return value;
 }
 
-// Conversions between documents, text and bytes. Compiled once here, because the library's own functions add seconds to
-// every file that calls them.
+// Conversions between documents, text and bytes. They are compiled in one file, because the library's own functions add
+// seconds to each file that calls them.
 
 /// Returns the document as text, in one line if `indent` is -1. Invalid UTF-8 is replaced so that the text can be
 /// parsed.
@@ -277,7 +280,7 @@ std::string json_text(const T& value, int indent) {
   return text_of_document(Writer::written(value), indent);
 }
 
-/// Convert a value to bytes and back. `from` names the sender in error messages.
+/// Convert a value to bytes and back. `from` names the sender, for error messages.
 template <class T>
 std::string packed(const T& value) {
   return cbor_of_document(Writer::written(value));
@@ -296,13 +299,13 @@ std::vector<T> unpacked_by_rank(const std::vector<std::string>& messages) {
   return values;
 }
 
-/// Returns the values of all ranks in rank order, on all ranks. Collective.
+/// Returns the values of all ranks in rank order. All ranks get the result. Collective.
 template <class T>
 std::vector<T> gather(Group& group, const T& mine) {
   return unpacked_by_rank<T>(group.gather(packed(mine)));
 }
 
-/// Returns the values of all ranks on the first rank and an empty vector elsewhere. Collective.
+/// Returns the values of all ranks to the first rank; the other ranks get an empty vector. Collective.
 template <class T>
 std::vector<T> gather_to_first(Group& group, const T& mine) {
   const auto messages = group.gather_to_first(packed(mine));

@@ -5,11 +5,11 @@
 
 namespace shakedown {
 
-/// virtual_gpu: computed times of a GPU that is not there (kernels/virtual).
+/// virtual_gpu: a GPU that does not exist, whose times are computed (kernels/virtual).
 enum class Backend { host, cuda, virtual_gpu };
 constexpr auto words(Backend) { return names("host", "cuda", "virtual"); }
 
-/// True if GPUs are measured, or if their times are computed.
+/// True for the backends of GPUs, real or virtual.
 constexpr bool is_of_gpus(Backend backend) { return backend != Backend::host; }
 
 }  // namespace shakedown

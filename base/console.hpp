@@ -1,4 +1,4 @@
-// Properties of the terminal, file or pipe that output goes to.
+// Properties of the terminal, file or pipe that receives the output.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@ namespace shakedown {
 /// True if a descriptor is a terminal that can move its cursor.
 bool is_screen(int descriptor);
 
-/// Returns the columns of the terminal; nullopt if the descriptor is none. COLUMNS, if set, counts for both.
+/// Returns the columns of the terminal; nullopt if the descriptor is not a terminal. COLUMNS, if it is set, is used for
+/// terminals and other descriptors.
 std::optional<std::size_t> columns_of(int descriptor);
 
-/// True if output to a descriptor has colour: on a screen unless NO_COLOR is set (https://no-color.org), and anywhere
-/// if CLICOLOR_FORCE is set and NO_COLOR is not.
+/// True if output to a descriptor is coloured. A terminal is coloured unless NO_COLOR is set (https://no-color.org).
+/// With CLICOLOR_FORCE, and without NO_COLOR, all output is.
 bool shows_color(int descriptor);
 
 }  // namespace shakedown

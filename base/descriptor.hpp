@@ -24,7 +24,7 @@ class Descriptor {
 
   int get() const noexcept { return descriptor_; }
   bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// Gives up ownership without closing; the caller closes it.
+  /// Gives up ownership: the caller must close the descriptor.
   int release() noexcept { return std::exchange(descriptor_, -1); }
   void close_now() noexcept {
     if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));

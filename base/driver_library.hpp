@@ -1,5 +1,5 @@
-// Loads the libraries of the NVIDIA driver. Containers and cloud images keep them in folders that only LD_LIBRARY_PATH
-// names, and an empty environment does not have that variable.
+// Loads the libraries of the NVIDIA driver. In containers and cloud images, these are in folders that only
+// LD_LIBRARY_PATH names, and an empty environment does not have that variable.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-/// An open library, or one line that names the library and the reason why it could not be opened.
+/// An open library. If it could not be opened, one line names the library and the reason.
 struct OpenedLibrary {
   Library library;
   std::string problem;
@@ -25,8 +25,8 @@ struct OpenedLibrary {
 /// Returns the folders in which packages, containers, WSL and cloud images install the driver libraries.
 std::vector<std::filesystem::path> driver_folders();
 
-/// Opens a library. The loader searches a name ("libcuda.so.1") first, then `folders` are searched in order. A path is
-/// opened directly.
+/// Opens a library. For a name ("libcuda.so.1"), the loader searches first, and then `folders` are searched in order. A
+/// path is opened directly.
 OpenedLibrary open_driver_library(const std::string& name,
                                   const std::vector<std::filesystem::path>& folders = driver_folders());
 

@@ -35,7 +35,8 @@ bool is_possible(const Event& event) {
 std::string event_line(const Event& event) {
   auto shown = event;
   if (shown.text.size() > max_text_bytes) shown.text.resize(max_text_bytes);
-  if (shown.hosts.size() > max_hosts) shown.hosts.clear();  // the front door asks all hosts
+  // Omits a long list of hosts, because the front door asks all hosts anyway.
+  if (shown.hosts.size() > max_hosts) shown.hosts.clear();
   if (shown.ranks.size() > max_ranks) shown.ranks.clear();
   auto document = Writer::written(shown);
   if (!shown.seconds) document.erase("seconds");
@@ -78,7 +79,8 @@ EventSender::EventSender(const char* address) {
   socket_ = Descriptor(descriptor);
 }
 
-/// Sends the first line with the Hello: the front door may judge a result for longer than the limit.
+/// Connects and sends the first line together with the Hello, because the front door may be busy with a judgement for
+/// longer than the limit.
 void EventSender::connect(const std::string& first_line) {
   if (!address_ || address_->key.empty() || connects_left_-- <= 0) return;
   unsent_.clear();
@@ -106,13 +108,14 @@ void EventSender::send(const Event& event) noexcept try {
   if (!socket_.is_open()) return connect(line);
   const bool waits = event.kind != Event::Kind::row && unsent_.empty();
   flush(0);
-  // The next row says all that this one does. Other events may follow an unsent one, within limits.
+  // A row event that cannot be sent is dropped, because the next one replaces it. Other events are queued after an
+  // unsent one, up to a limit.
   const std::size_t unsent_limit = event.kind == Event::Kind::row ? 0 : max_event_bytes;
   if (!socket_.is_open() || unsent_.size() > unsent_limit) return;
   unsent_ += line;
   flush(waits ? patience_ms : 0);
 } catch (...) {
-  // Events are for people; the measurement goes on.
+  // A lost event changes no result, so the measurement continues.
 }
 
 void EventSender::print(const std::string& text) { write_all(STDERR_FILENO, "shakedown: " + text + "\n"); }

@@ -1,11 +1,10 @@
-// Events: what ranks tell the front door during a run, each as one line of JSON, on a descriptor of their own:
-//
+// Events are messages from ranks to the front door during a run. Each is one line of JSON on a descriptor that carries
+// nothing else:
 //   {"event": "plan", "key": "gemm", "rows": 120, "seconds": 23.5}
 //   {"event": "row", "key": "gemm/dtype:bf16", "row": 12, "rows": 120, "seconds": 20.5}
 //   {"event": "lost", "hosts": ["nodeb"], "ranks": [1], "text": "rank 1 (nodeb) ended unexpectedly in gemm (sample)"}
-//
-// An event changes what people see and whether ranks are started again. Results come on standard output, and the
-// verdict is made from them alone.
+// An event changes only what the user sees and whether ranks are started again. Results are written to standard output,
+// and the verdict depends on them alone.
 #pragma once
 
 #include <sys/types.h>
@@ -28,13 +27,14 @@ struct Event {
   friend constexpr auto words(Refusal) { return names("other", "gpu_in_use", "no_cuda_libraries"); }
 
   Kind kind = Kind::note;
-  std::string key = {};              // plan: the family; row: the key of the row that begins
-  int row = 0, rows = 0;             // row: its number, from 1; plan and row: the number of rows of the family
-  std::optional<double> seconds{};   // plan: of the family; row: what is left of it, with this row
-  Refusal why = Refusal::other;      // refused: why the ranks end without a measurement
-  std::vector<std::string> hosts{};  // lost: the hosts that ended the job; the ranks of all others still answer
-  std::vector<int> ranks{};          // lost: the ranks that ended
-  std::string text = {};             // note, lost, refused: a line for people
+  std::string key = {};             // plan: the family; row: the key of the row that begins
+  int row = 0, rows = 0;            // row: its index, from 1; plan and row: the number of rows of the family
+  std::optional<double> seconds{};  // plan: the time of the family; row: the time of this row and all later ones
+  Refusal why = Refusal::other;     // refused: why the ranks do not measure
+  /// Lost: the hosts whose loss ended the job; the ranks of all other hosts still answer.
+  std::vector<std::string> hosts{};
+  std::vector<int> ranks{};  // lost: the ranks that ended
+  std::string text = {};     // note, lost, refused: a line for the user
 };
 template <class Archive>
 void members(Archive& archive, Event& event) {
@@ -46,35 +46,35 @@ void members(Archive& archive, Event& event) {
       .unless("text", event.text);
 }
 
-/// The longest line that is read; longer ones are no events.
+/// The maximum length of an event. A longer line is not an event.
 inline constexpr std::size_t max_event_bytes = 64 * 1024;
 
-/// Returns the line of an event, with its newline.
+/// Returns the line of an event, including its newline.
 std::string event_line(const Event&);
-/// Returns the event of a line; nullopt for any other text. A row or a plan has a key and numbers that can be true.
+/// Returns the event in a line; nullopt for other text. A row or a plan must have a key and plausible numbers.
 std::optional<Event> event_in(std::string_view line);
 
-/// The value of SHAKEDOWN_EVENTS: where a rank reaches the front door.
+/// The value of SHAKEDOWN_EVENTS: how a rank connects to the front door.
 struct EventAddress {
-  int descriptor = -1;  // of a socket, if launchers pass it on
-  ino_t inode = 0;      // of that socket: other programs use the same numbers
-  std::string key;      // for TCP; empty: no TCP
+  int descriptor = -1;  // of the socket that ranks inherit, if the launcher passes it on
+  ino_t inode = 0;      // identifies that socket, because the descriptor of another program may have the same number
+  std::string key;      // for TCP; empty if TCP is not used
   std::vector<std::string> addresses;
 
   std::string text() const;
 };
-/// Returns the address from its text; nullopt for any other text.
+/// Parses an address; nullopt for other text.
 std::optional<EventAddress> event_address(const std::string& text);
 
-/// Sends the events of a rank. Connects with the first one. Each call takes at most some seconds, and a row no time if
-/// the front door does not read. Threads may share it.
+/// Sends the events of a rank. Connects when it sends the first one. A call takes a few seconds at most; a row event
+/// takes no time if the front door does not read. Threads may share the object.
 class EventSender {
  public:
-  /// `address` is the value of SHAKEDOWN_EVENTS. Without one, nothing is sent.
+  /// `address` is the value of SHAKEDOWN_EVENTS. If it is null, no events are sent.
   explicit EventSender(const char* address = nullptr);
 
   void send(const Event&) noexcept;
-  /// Prints "shakedown: TEXT" on standard error, for people without a front door, and sends the event.
+  /// Prints "shakedown: TEXT" on standard error, for users without a front door, and sends the event.
   void say(const Event& event) {
     if (!event.text.empty()) print(event.text);
     send(event);
@@ -90,7 +90,7 @@ class EventSender {
   std::optional<EventAddress> address_;
   int connects_left_ = 3;
   Descriptor socket_;
-  std::string unsent_;  // begins within a line
+  std::string unsent_;  // the first line of it may already be sent in part
 };
 
 }  // namespace shakedown

@@ -14,7 +14,7 @@
 namespace shakedown {
 namespace {
 
-/// Ends the process without allocating. Does not flush stdio, whose buffers may be truncated.
+/// Ends the process without allocating memory. Does not flush stdio, whose buffers may contain a part of a line.
 [[noreturn]] void end_incomplete() {
   write_all(
       STDERR_FILENO,

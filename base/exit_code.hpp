@@ -6,8 +6,8 @@
 
 namespace shakedown {
 
-/// Exit codes that all programs share. exit_usage: wrong usage or unreadable input. exit_incomplete: the program itself
-/// failed, which says nothing about the machine.
+/// Exit codes of all programs. exit_usage: the usage is wrong or the input is unreadable. exit_incomplete: the program
+/// itself failed, so there is no result about the machine.
 inline constexpr int exit_usage = 2, exit_incomplete = 3;
 
 struct Failure {
@@ -15,8 +15,8 @@ struct Failure {
   std::string text;  // one line for the user: what failed, with the path and the errno message
 };
 
-/// Returns the exit code and the message for an exception. Only InputError means exit_usage: failures of memory,
-/// descriptors, processes or disks are not caused by the user or the machine under test.
+/// Returns the exit code and the message for an exception. Only InputError becomes exit_usage, because the user and the
+/// machine under test do not cause failures of memory, descriptors, processes or disks.
 Failure failure_of(const std::exception&);
 
 /// Makes std::terminate end this process with exit_incomplete and one line on standard error. The runtime calls

@@ -19,7 +19,7 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-/// Orders names with numbers compared by value: nvme2n1 before nvme10n1.
+/// Compares names so that numbers in them are ordered by value: nvme2n1 is before nvme10n1.
 bool comes_before(const std::string& a, const std::string& b) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::size_t i = 0, j = 0;
@@ -40,7 +40,7 @@ bool comes_before(const std::string& a, const std::string& b) {
     if (one != other) return one < other;
   }
   const auto left = a.size() - i, right = b.size() - j;
-  return left != right ? left < right : a < b;  // 07 and 7 are different names
+  return left != right ? left < right : a < b;  // 007 and 7 have the same value, but are different names
 }
 
 }  // namespace
@@ -139,8 +139,9 @@ std::string read_file(const std::filesystem::path& file) {
   if (!in) refuse();
   std::string text;
   const auto size = std::filesystem::file_size(file, error);
-  // Reserves one byte more than the size, so that most files need one read. Files in /proc report no size, and other
-  // files may have grown. A large file on a slow server is read in pieces, and each piece has its own time limit.
+  // Reserves one byte more than the size of the file, so that one read is enough for most files. Files in /proc report
+  // size 0, and other files may have grown. A large file on a slow server is read in pieces, and each piece has its own
+  // time limit.
   constexpr std::size_t max_piece = std::size_t{16} << 20;
   std::size_t room = error ? 1 : static_cast<std::size_t>(size) + 1, filled = 0;
   text.reserve(room);

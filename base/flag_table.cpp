@@ -14,7 +14,7 @@ std::optional<Number> number_in(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// The choices that the row shows: "=quick|full".
+/// Returns what is wrong if the value is not one of the choices in the row, such as "=quick|full".
 std::string one_of(const Flag& flag, const std::string& value) {
   std::string shown = flag.value.substr(flag.value.find('=') + 1);
   std::erase(shown, ']');
@@ -29,14 +29,14 @@ std::string list(const Flag&, const std::string& value) {
   return whole ? "" : "has an empty word; separate words with one comma";
 }
 
-/// Returns `why` unless the value is a number for which `is_good` holds.
+/// Returns `why` if the value is not a number that passes the test `is_good`.
 template <class Number, class IsGood>
 std::string unless(const std::string& value, IsGood is_good, const char* why) {
   const auto number = number_in<Number>(value);
   return number && is_good(*number) ? "" : why;
 }
 
-constexpr double max_positive = 1e7;  // seconds: about four months; larger values would overflow a clock
+constexpr double max_positive = 1e7;  // in seconds: about four months; larger values would overflow a clock
 
 template <class Number>
 std::string positive(const Flag&, const std::string& value) {
@@ -87,7 +87,7 @@ std::string rising(const Flag&, const std::string& value) {
   return "";
 }
 
-/// As Google Benchmark reads it.
+/// Accepts the words for true and false that Google Benchmark accepts.
 std::string truth(const Flag& flag, const std::string& value) {
   const std::string word = lower(value);
   for (const char* const known : {"1", "t", "y", "true", "yes", "on", "0", "f", "n", "false", "no", "off"}) {
@@ -197,7 +197,7 @@ const FlagTable rows{
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
     {"--help", "", all_judges + " bench", "print this; also -h"},
     {"--version", "", all_judges + " bench", "print the version; also -V"},
-    // Rank 0 decides these for all ranks. All other flags of the library are passed to it.
+    // Rank 0 decides these flags for all ranks. All other flags of Google Benchmark are passed to it.
     {"Google Benchmark (its other flags work too)"},
     {"--benchmark_filter", "=REGEX", "bench", "measure keys that match; with -REGEX those that do not"},
     {"--benchmark_list_tests", "[=BOOL]", "bench", "print the keys, and exit", truth},

@@ -18,7 +18,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 std::string name_of(const std::string& word) { return word.substr(0, word.find('=')); }
 
-/// "baseline_create": "baseline create".
+/// Returns "baseline create" for "baseline_create".
 std::string shown_taker(std::string taker) {
   if (taker.starts_with("baseline_")) taker[taker.find('_')] = ' ';
   return taker == "bench" ? "the bench programs" : taker;

@@ -1,4 +1,5 @@
-// Flags of programs: a table says name, value, verbs and help of each; parsing and help follow from the rows alone.
+// Flags of programs. A table has one row for each flag, with name, value, verbs and help. Parsing and help texts use
+// only these rows.
 #pragma once
 
 #include <charconv>
@@ -17,11 +18,13 @@
 namespace shakedown {
 
 struct Flag {
-  std::string name;         // "--tier"
-  std::string value = "";   // as in the help: "=quick|full", "[=yes|no]" if it is optional; empty: a switch
-  std::string takers = "";  // verbs and programs, with blanks between them; "bench" means every bench_FAMILY
-  std::string help = "";    // one line
-  /// Returns what is wrong with a value; empty if nothing is.
+  std::string name;  // "--tier"
+  /// The form of the value as in the help: "=quick|full", "[=yes|no]" if it is optional; empty: the flag has no value.
+  std::string value = "";
+  /// Verbs and programs that take the flag, with blanks between them; "bench" means every bench_FAMILY.
+  std::string takers = "";
+  std::string help = "";  // help text of one line
+  /// Returns what is wrong with a value; empty if the value is valid.
   std::string (*fault)(const Flag&, const std::string& value) = nullptr;
 
   bool is_taken_by(const std::string& taker) const;
@@ -30,13 +33,13 @@ struct Flag {
 /// A row without takers is the title of the rows after it.
 using FlagTable = std::vector<Flag>;
 
-/// The flags of all programs but those of output files, which report/outputs.cpp lists.
+/// Returns the flags of all programs, except flags of output files, which report/outputs.cpp lists.
 const FlagTable& flag_table();
 
 /// Splits a text at commas.
 std::vector<std::string> words_of_list(const std::string& text);
 
-/// The flags of one command line with their values.
+/// The flags of a command line, with their values.
 class GivenFlags {
  public:
   explicit GivenFlags(std::map<std::string, std::string> values) : values_(std::move(values)) {}
@@ -44,8 +47,8 @@ class GivenFlags {
   bool has(const std::string& name) const { return values_.contains(name); }
   const std::map<std::string, std::string>& all() const { return values_; }
 
-  /// Sets `target` to the value of a flag if it was given, as in given("--tier", tier)("--keep", keep). parse_flags has
-  /// checked the form.
+  /// Sets `target` to the value of a flag if the flag was given. Calls can be chained: given("--tier", tier)("--keep",
+  /// keep). parse_flags has already checked the form of the value.
   template <class T>
   const GivenFlags& operator()(const std::string& name, T& target) const {
     if (const auto found = values_.find(name); found != values_.end()) read(found->second, target);
@@ -53,7 +56,8 @@ class GivenFlags {
   }
 
  private:
-  static void read(const std::string& text, bool& value);  // a switch, or a truth as Google Benchmark reads it
+  /// A flag without a value, or a word for true or false as Google Benchmark reads it.
+  static void read(const std::string& text, bool& value);
   static void read(const std::string& text, std::string& value) { value = text; }
   static void read(const std::string& text, std::filesystem::path& value) { value = text; }
   template <class T>
@@ -79,17 +83,17 @@ class GivenFlags {
   std::map<std::string, std::string> values_;
 };
 
-/// Returns the words with "--flag value" as "--flag=value", -h as --help and -V as --version.
+/// Returns the words in their canonical form: "--flag value" as "--flag=value", -h as --help and -V as --version.
 std::vector<std::string> with_equals(const FlagTable&, const std::string& taker, const std::vector<std::string>& words);
 
 /// Parses the words of `taker`: a verb ("baseline_create") or a program ("bench_gemm"). Errors: InputError for a flag
-/// that is unknown, of another verb or given twice, and for a value that its row does not allow.
+/// that is unknown, belongs to another verb or is given twice, and for a value that its row does not allow.
 GivenFlags parse_flags(const FlagTable&, const std::string& taker, const std::vector<std::string>& words);
 
-/// Returns the flags of `taker` in their groups, each in one line.
+/// Returns the help of the flags of `taker`, by group, with one line for each flag.
 std::string flags_help(const FlagTable&, const std::string& taker);
 
-/// Returns the row of a flag; one that `taker` has, if there is one; nullptr if the name is unknown.
+/// Returns the row of a flag, preferably one that `taker` takes; nullptr if the name is unknown.
 const Flag* find_flag(const FlagTable&, const std::string& name, const std::string& taker);
 
 }  // namespace shakedown

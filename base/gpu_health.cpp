@@ -12,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-// NVML clock event reasons, in the order in which reports list them.
+// Clock event reasons of NVML, in the order in which reports list them.
 struct Reason {
   std::string_view name, words;
   bool protects = false, heat = false, power = false;
@@ -32,7 +32,7 @@ const Reason* find_reason(std::string_view name) {
   return found == reasons.end() ? nullptr : found;
 }
 
-// A counter; "#" is the number of a link or of an XID.
+// An error counter. "#" in its name is the number of a link or of an XID.
 struct Counter {
   std::string_view name, words;
   bool fault;
@@ -48,7 +48,7 @@ constexpr std::array<Counter, 9> counters{
      {"nvlink_#_crc", "NVLink # CRC errors", false},
      {"xid_#", "XID #", true}}};
 
-// The counter that a name belongs to, and the number in the name if it has one.
+// The counter to which a name belongs, and the number in the name if it contains one.
 struct Counted {
   const Counter* counter = nullptr;
   std::string number;

@@ -1,4 +1,4 @@
-// The communication interface of a rank. The fixtures implement it on top of MPI and TCP. Alone is a group of one rank,
+// The communication interface of a rank. The fixtures implement it with MPI and with TCP. Alone is a group of one rank,
 // for builds without MPI and for tests. Backends never call MPI directly.
 #pragma once
 
@@ -15,13 +15,14 @@
 namespace shakedown {
 
 /// Thrown by a group with a timeout if a rank did not arrive in time. The transfer may still access its buffers, so
-/// their memory must remain valid.
+/// their memory must not be freed.
 struct Absent : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A group of ranks. All calls except `rank`, `size`, `hosts`, `on_host` and `sendrecv` are collective: all ranks of
-/// the group make them in the same order. A communication error ends the job and is never returned.
+/// A group of ranks. All ranks of the group must make the same collective calls in the same order. All calls are
+/// collective except `rank`, `size`, `hosts`, `on_host` and `sendrecv`. A communication error ends the job and is never
+/// returned.
 class Group {
  public:
   static constexpr int nobody = -1;
@@ -39,14 +40,15 @@ class Group {
   /// Copies `data` of `root` into `data` of all ranks. All ranks pass the same length.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
 
-  /// out[i] = sum over ranks of in[i]. `in` and `out` are identical or do not overlap. All ranks pass the same length.
+  /// Sets out[i] to the sum of in[i] over all ranks. `in` and `out` are identical or do not overlap. All ranks pass the
+  /// same length.
   virtual void sum(std::span<const float> in, std::span<float> out) = 0;
   virtual void sum(std::span<const double> in, std::span<double> out) = 0;
 
-  /// The same sum on `root` only; `out` is unchanged on the other ranks.
+  /// Computes the sum only on `root`; `out` is not changed on the other ranks.
   virtual void reduce(std::span<const float> in, std::span<float> out, int root) = 0;
 
-  /// Reduces and scatters one part per rank: rank r gets out[i] = sum over ranks of in[r * out.size() + i].
+  /// Sums and scatters: on rank r, sets out[i] to the sum over all ranks of in[r * out.size() + i].
   virtual void reduce_scatter(std::span<const float> in, std::span<float> out) = 0;
 
   /// Concatenates `in` of rank 0, 1, ... into `out`. All ranks pass the same length.
@@ -58,24 +60,24 @@ class Group {
   /// Sends `out` to rank `to` and receives `in` from rank `from` at the same time; `nobody` skips that half.
   virtual void sendrecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) = 0;
 
-  /// Returns the messages of all ranks in rank order, on all ranks. Lengths may differ.
+  /// Returns the messages of all ranks in rank order. All ranks get the result. Messages may have different lengths.
   virtual std::vector<std::string> gather(const std::string& message) = 0;
 
   /// Returns the messages on the first rank only. The result on other ranks is unspecified.
   virtual std::vector<std::string> gather_to_first(const std::string& message) { return gather(message); }
 
-  /// Returns the subgroup of the ranks that passed the same `color`, ordered by `key`.
+  /// Returns the subgroup of the ranks that pass the same `color`. Its ranks are ordered by `key`.
   virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
-  /// Returns the host of every rank in this group.
+  /// Returns the host of each rank in this group.
   virtual const std::vector<std::string>& hosts() const = 0;
 
-  /// Returns the ranks of this group on the host of this rank, in rank order. "src" and "dst" of a peer copy are ranks
-  /// of it.
+  /// Returns the group of the ranks on this host, in rank order. "src" and "dst" of a peer copy are ranks of this
+  /// subgroup.
   virtual Group& on_host() = 0;
 
-  /// Returns the seconds left until calls time out and throw Absent. nullopt: calls wait forever, and a supervisor ends
-  /// the job.
+  /// Returns the seconds until calls time out and throw Absent. nullopt: calls wait without a limit, and a supervisor
+  /// ends the job.
   virtual std::optional<double> patience() const { return std::nullopt; }
 
   /// True on every rank if `mine` is true on every rank.

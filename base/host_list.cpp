@@ -25,7 +25,7 @@ struct List {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Splits at commas outside brackets.
+// Splits a list at the commas that are not in brackets.
 std::vector<std::string_view> parts(std::string_view list) {
   std::vector<std::string_view> all;
   std::size_t begin = 0;
@@ -83,7 +83,7 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
   }
 }
 
-// Settings of Open MPI and MPICH in a host file that do not change the number of slots.
+// Settings of Open MPI and MPICH in a host file that do not affect the number of slots.
 constexpr std::array ignored_settings{"max_slots",
                                       "max-slots",
                                       "slots_max",
@@ -130,7 +130,7 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-// Returns the number of slots given after the host. Grid Engine writes "host 8 queue@host processors".
+// Returns the number of slots that the words after the host give. Grid Engine writes "host 8 queue@host processors".
 std::optional<int> slots_of_words(const std::vector<std::string>& words, const std::string& where) {
   std::optional<int> slots;
   const bool of_grid_engine = words.size() == 4 && words[2].find('@') != std::string::npos;
@@ -177,7 +177,8 @@ std::vector<ListedHost> listed_hosts(std::string_view list, const std::string& w
   std::vector<ListedHost> hosts;
   for (const std::string_view part : parts(list)) {
     const auto colon = part.find(':');
-    const bool has_slots = colon != std::string_view::npos && colon == part.rfind(':');  // an IPv6 address has more
+    // An IPv6 address has several colons.
+    const bool has_slots = colon != std::string_view::npos && colon == part.rfind(':');
     std::optional<int> slots;
     if (has_slots && part.substr(colon + 1) != "*") slots = number_of_slots(where, part, part.substr(colon + 1));
     const auto names = expand_hosts(has_slots ? part.substr(0, colon) : part, where);
@@ -204,8 +205,8 @@ std::vector<ListedHost> hosts_of_file(std::string_view text, const std::string& 
 }
 
 std::string host_ranges(std::vector<std::string> hosts) {
-  // Groups names that differ only in their last number, and that have the same number of digits if it has leading
-  // zeros.
+  // Names in the same group differ only in their last number. If that number has leading zeros, it also has the same
+  // number of digits.
   struct Like {
     std::string before, after;
     std::size_t width;

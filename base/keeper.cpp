@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// After a signal, a call that has already run this long is treated as hung.
+/// A call that has already run for this time when a signal arrives is treated as hung.
 constexpr Seconds slow_call(2);
 
 std::string this_host() {
@@ -43,8 +43,8 @@ class Keeper {
   }
 
  private:
-  /// Takes blocked signals by polling, since there may be no descriptors left. The work process has already received
-  /// signals from a terminal; signals sent only to this process are forwarded.
+  /// Polls for blocked signals, because a descriptor for them may not be available. The terminal sends a signal to both
+  /// processes; a signal that another process sends only to this one is forwarded.
   void take_signals() {
     siginfo_t signal{};
     constexpr timespec no_wait{};
@@ -55,7 +55,7 @@ class Keeper {
     }
   }
 
-  /// Returns why the work is given up; empty if it continues.
+  /// Returns why this process stops waiting for the work; empty if it continues to wait.
   std::string why_not() {
     const auto now = Clock::now();
     if (const auto call = hung_.find()) return unanswered(*call, this_host());
@@ -74,8 +74,8 @@ class Keeper {
     return "";
   }
 
-  /// Counts two kinds of waiting as progress: output that waits for its reader (such as a pager), and time in which
-  /// this process itself was stopped.
+  /// Counts two kinds of waiting as progress: the work waits because a pager or other program does not read its output,
+  /// or this process itself was stopped.
   void note_progress_of_work(Clock::time_point now) {
     pollfd out{STDOUT_FILENO, POLLOUT, 0};
     const bool waits_for_reader = poll(&out, 1, 0) == 0, was_stopped = now - looked_ > slow_call;
@@ -88,11 +88,11 @@ class Keeper {
   int code_of(const Fork::End& end) {
     if (end.signal == 0) return end.code;
     const bool as_told = !keeping_.answers_signals && signalled_ && end.signal == signal_;
-    if (as_told || end.signal == SIGPIPE) end_by(end.signal);  // SIGPIPE: the reader of the output has gone
+    if (as_told || end.signal == SIGPIPE) end_by(end.signal);  // SIGPIPE: the program that reads the output has ended
     return keeping_.answer("died of " + signal_text(end.signal));
   }
 
-  /// Ends this process by a signal, as without a keeper.
+  /// Ends this process by the signal that ended the work, as if there were no keeper.
   [[noreturn]] static void end_by(int number) {
     signal(number, SIG_DFL);
     sigset_t one;

@@ -1,5 +1,5 @@
-// The key under which a measurement is registered, stored and judged: a family and named parts,
-// "gemm/dtype:bf16/m:8192". Operations build keys; the judge parses them.
+// The key under which a measurement is registered, stored and judged. It has a family and named parts:
+// "gemm/dtype:bf16/m:8192". Operations build keys, and the judge parses them.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace shakedown {
 
-/// A key that is not parsed.
+/// A type that converts to text but is not a Key.
 template <class Text>
 concept KeyText = !std::same_as<Text, class Key> && std::convertible_to<const Text&, std::string_view>;
 
@@ -26,7 +26,7 @@ class Key {
   using Part = std::pair<std::string, std::string>;  // name and value
 
   Key() = default;
-  /// Parses any text; a part without a colon is a name without a value.
+  /// Parses any text. A part without a colon becomes a name with an empty value.
   explicit Key(std::string_view text);
 
   /// Sets the value of a part, or appends the part if the key does not have it.
@@ -44,7 +44,7 @@ class Key {
   Key& set(std::string_view name, const std::optional<Value>& value) {
     return value ? set(name, *value) : *this;
   }
-  /// Appends a part only if it differs from its default. Existing keys stay the same when a variant is added.
+  /// Appends a part only if its value differs from the default. A new variant then does not change existing keys.
   template <class Value>
   Key& set_unless(const std::type_identity_t<Value>& usual, std::string_view name, const Value& value) {
     return value == usual ? *this : set(name, value);
@@ -55,14 +55,14 @@ class Key {
   std::vector<Part> parts() && { return std::move(parts_); }
   const std::string& text() const { return text_; }
 
-  /// The value of a part; empty if it is not there.
+  /// Returns the value of a part; empty if the key does not have it.
   std::string_view part(std::string_view name) const;
-  /// The whole number that a part is; nullopt if it is not there or something else ("src:*").
+  /// Returns the integer value of a part; nullopt if the part is missing or not an integer ("src:*").
   std::optional<long long> number(std::string_view name) const;
-  /// The key with another value for a part that it has.
+  /// Returns the key with another value for one of its parts.
   Key with(std::string_view name, std::string_view value) const;
 
-  /// Where only the name of a measurement is wanted: in files and in messages.
+  /// Converts to text for files and messages, which only need the name of the measurement.
   operator const std::string&() const { return text_; }
   operator std::string_view() const { return text_; }
 
@@ -88,7 +88,7 @@ class Key {
 /// Returns the family of a key: "gemm" for "gemm/dtype:bf16".
 std::string family_of(std::string_view key);
 
-/// The families that a run or a judgement is limited to; no names means all families.
+/// The families to which a run or a judgement is limited. If `names` is empty, all families are included.
 struct FamilySet {
   std::vector<std::string> names;
 

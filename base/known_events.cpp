@@ -1,4 +1,4 @@
-// Finds rows of the table that thresholds/tables/events.cpp writes.
+// Finds rows in the table that thresholds/tables/events.cpp generates.
 #include "base/known_events.hpp"
 
 #include <algorithm>

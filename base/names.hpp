@@ -30,7 +30,7 @@ constexpr std::string_view name(Enum value) {
   return at < all.size() ? all[at] : "?";
 }
 
-/// Returns the value of a word; nullopt if no value has it.
+/// Returns the value that a word stands for; nullopt if no value has this word.
 template <Named Enum>
 constexpr std::optional<Enum> named(std::string_view word) {
   constexpr auto all = words(Enum{});

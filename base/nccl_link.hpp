@@ -8,7 +8,7 @@ namespace shakedown {
 
 struct NcclLink {
   int src = 0, dst = 0;
-  std::string via;  // "P2P/CUMEM", "SHM/direct/direct", "NET/Socket/0"
+  std::string via;  // transport in NCCL's words: "P2P/CUMEM", "SHM/direct/direct", "NET/Socket/0"
 
   /// Returns "P2P" for "P2P/CUMEM".
   std::string kind() const { return via.substr(0, via.find('/')); }

@@ -5,7 +5,7 @@
 namespace shakedown {
 namespace {
 
-/// The optimal string alignment distance.
+/// Returns the optimal string alignment distance.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// The word that a user may have meant.
+// Suggests the word that a user may have meant.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace shakedown {
 
-/// Returns the candidate with the fewest letters to insert, remove, replace or swap with a neighbour; nullopt if that
-/// is more than a third of the word's letters.
+/// Returns the candidate that needs the fewest insertions, removals, replacements or swaps of neighbouring letters.
+/// nullopt if these are more than a third of the letters of the word.
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 
-/// " (did you mean X?)", or "" without such a candidate.
+/// Returns " (did you mean X?)"; empty if no candidate is near enough.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace shakedown

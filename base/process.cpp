@@ -30,12 +30,13 @@ using Clock = std::chrono::steady_clock;
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> all;
-  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));  // exec does not modify them
+  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));  // exec does not modify the strings
   all.push_back(nullptr);
   return all;
 }
 
-/// Waits until the descriptor is readable. False after `limit`, or after 10 ms if poll() fails (out of memory).
+/// Waits until the descriptor is readable. False after `limit`. If poll() fails because there is no memory, false after
+/// 10 ms.
 bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
   pollfd file{descriptor, POLLIN, 0};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
@@ -56,7 +57,7 @@ std::optional<Fork::End> end_of(pid_t child) {
 }  // namespace
 
 std::optional<ProcessStat> stat_of(int pid) {
-  // The format is "pid (name, which can contain anything) state parent ..."; the start time is field 22.
+  // The format is "pid (name) state parent ..."; the name can contain any characters. The start time is field 22.
   const auto line = line_of("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -114,7 +115,7 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
       running = false;
       output.code = end->signal != 0 ? 128 + end->signal : end->code;
     }
-    // A server that the command has started may keep the pipe open after the command ends. Its output is ignored.
+    // A server that the command has started may keep the pipe open after the command has ended. Its output is ignored.
     pollfd readable{out.get(), POLLIN, 0};
     while (poll(&readable, 1, running ? 100 : 0) > 0 && out.is_open()) {
       std::array<char, 4096> piece{};
@@ -122,7 +123,7 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
       if (count > 0) output.text.append(piece.data(), static_cast<std::size_t>(count));
       if (count <= 0) out.close_now();
       readable.fd = out.get();
-      if (Clock::now() - begin > limit) break;  // also for a program that prints endlessly
+      if (Clock::now() - begin > limit) break;  // the limit also applies to a program that prints without end
     }
     if (!running || Clock::now() - begin < limit) continue;
     output.timed_out = true;
@@ -137,11 +138,11 @@ std::optional<Fork> Fork::make(const char* name) {
   auto pipe = make_pipe();
   if (!pipe) return std::nullopt;
   auto& [end, held] = *pipe;
-  std::fflush(nullptr);  // otherwise both processes would write the buffered output
+  std::fflush(nullptr);  // otherwise both processes would write the output that is still in the buffer
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) return std::nullopt;
   if (pid > 0) return Fork(pid, std::move(end));
-  held.release();  // open until this process ends; the parent detects the end by the closed pipe
+  held.release();  // stays open until this process ends, so that the parent detects the end by the closed pipe
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, name);
   if (getppid() != parent) _exit(0);

@@ -1,4 +1,4 @@
-// Replaces a file atomically: a reader sees the old file or the new one, never a part.
+// Replaces a file atomically: a program that reads it gets the complete old or the complete new text.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,13 +42,13 @@ class OpenFile {
   Descriptor file_;
 };
 
-// Writes to a device or pipe. Gives up after 5 s if a pipe has no reader.
+// Writes to a device or pipe. Stops after 5 s if no program reads the pipe.
 void write_special(const fs::path& file, std::string_view text) {
   constexpr int tries = 50;
   for (int i = 0; i < tries; ++i) {
     const OpenFile out(file, O_WRONLY | O_NONBLOCK);
     if (out.ok()) {
-      if (out.is_regular()) refuse(file, EACCES);  // another user has replaced it meanwhile
+      if (out.is_regular()) refuse(file, EACCES);  // another user has replaced the file in the meantime
       out.wait_when_writing();
       if (!out.write(text)) refuse(file, errno);
       return;
@@ -61,8 +61,9 @@ void write_special(const fs::path& file, std::string_view text) {
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-// Returns the path that a link leads to; nullopt if `file` is not a link. The owner of a folder can create links in it:
-// only a link of this user or of root is followed. The link is opened, so that the one that is checked is also read.
+// Returns the path to which a link points; nullopt if `file` is not a link. Follows only links of this user or of root,
+// because the owner of a folder can create links in it. The link is opened, so that the checked link is also the one
+// that is read.
 std::optional<fs::path> target_of(const fs::path& file) {
   const Descriptor link(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat facts {};
@@ -74,8 +75,8 @@ std::optional<fs::path> target_of(const fs::path& file) {
   return shown(folder_of(file) / std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-// True for /dev/null, a pipe or a terminal, which must be written to. With root permissions a rename would replace it
-// by a file.
+// True for /dev/null, a pipe or a terminal. These must be written to, because with root permissions a rename would
+// replace them by a file.
 bool is_special(const fs::path& file) {
   std::error_code error;
   const auto status = fs::status(file, error);
@@ -84,21 +85,21 @@ bool is_special(const fs::path& file) {
 
 void replace(const fs::path& file, std::string_view text, int max_links) {
   std::error_code error;
-  // The folder of a run contains only files of this program. Anything else under that name is replaced.
+  // The folder of a run contains only files of this program, so any other kind of file under this name is replaced.
   const bool in_held_folder = shown(file) != file;
   if (!in_held_folder) {
     const auto target = target_of(file);
     if (is_special(file)) return write_special(file, text);
     if (target && max_links == 0) refuse(file, ELOOP);
-    // A link is kept: the file that it points to is replaced.
+    // If the file is a link, replaces the file to which it points and keeps the link.
     if (target) return replace(*target, text, max_links - 1);
   }
-  // The folder stays the same one even if another user renames it meanwhile.
+  // Opens the folder, so that the writes go to it even if another user renames it in the meantime.
   const Descriptor folder(::open(folder_of(file).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open()) refuse(file, errno);
   const auto place = fs::path("/proc/self/fd") / std::to_string(folder.get()) / file.filename();
   if (fs::is_directory(place, error)) refuse(file, EISDIR);
-  // An unpredictable name and O_EXCL, so that no link created by another user is followed.
+  // The name is unpredictable and O_EXCL is set, so that no link that another user created is followed.
   std::random_device random;
   fs::path temporary = place;
   temporary += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";

@@ -57,7 +57,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   if (const auto why = field_of(lock, "broke off"))
     return shown(folder).string() + " belongs to an incomplete run: " + *why;
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
-  // A run is judged before it ends by its own process and by child processes, as ctest does. They may read it.
+  // Before a run ends, its own process and child processes judge it, as under ctest. They may read the folder.
   const auto owner = owner_here(lock);
   for (int process = getpid(); owner && process > 1;) {
     if (owner == owner_of(process)) return std::nullopt;

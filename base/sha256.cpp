@@ -67,7 +67,8 @@ void mix(State& state, const unsigned char* block) {
 std::string sha256(std::string_view bytes) {
   State state = fractions_of_primes<8>([](long double x) { return std::sqrt(x); });
   const auto* const data = reinterpret_cast<const unsigned char*>(bytes.data());
-  const std::size_t left = bytes.size() % block_size;  // not a difference: g++ 13 would assume any value
+  // Computed without a difference of pointers, because g++ 13 would assume that it can have any value.
+  const std::size_t left = bytes.size() % block_size;
   const std::size_t whole = bytes.size() - left;
   for (std::size_t at = 0; at < whole; at += block_size) mix(state, data + at);
   std::array<unsigned char, 2 * block_size> rest{};

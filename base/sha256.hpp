@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), so that the receiver of a file can verify it.
+// SHA-256 (FIPS 180-4). With it, a user can verify a file that was sent.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,8 @@ fs::path shown(const fs::path& path) {
   const std::string held = "/proc/self/fd/", text = path.native();
   if (text.rfind(held, 0) != 0) return path;
   const auto end = text.find('/', held.size());
-  // One readlink of a name that the kernel keeps in memory: it cannot block on the file system of the folder.
+  // Makes one readlink call, and the kernel keeps its result in memory. So it cannot block on the file system of the
+  // folder.
   std::array<char, PATH_MAX> name{};
   const auto length = readlink(text.substr(0, end).c_str(), name.data(), name.size());
   if (length < 0) return path;

@@ -5,7 +5,7 @@
 
 namespace shakedown {
 
-/// Returns the path to show to people. For a path inside a HeldFolder this is the current name of the folder; other
+/// Returns the path as messages show it. A path inside a HeldFolder is shown with the current name of the folder; other
 /// paths are unchanged.
 std::filesystem::path shown(const std::filesystem::path&);
 

@@ -12,12 +12,12 @@ namespace {
 // ascending order. These are the coefficients of the Gaussian binomial, by N(n, m) = N(n - 1, m) shifted by m + N(n, m
 // - 1). They are stored as fractions of 1 to avoid overflow.
 std::vector<double> distribution_of_u(std::size_t n, std::size_t m) {
-  std::vector<std::vector<double>> row(m + 1, {1.0});  // n = 0: u is 0
+  std::vector<std::vector<double>> row(m + 1, {1.0});  // for n = 0, u is always 0
   for (std::size_t i = 1; i <= n; ++i) {
     std::vector<std::vector<double>> next(m + 1);
     next[0] = {1.0};
     for (std::size_t j = 1; j <= m; ++j) {
-      // The largest of all i + j values belongs to the i with probability i / (i + j), and then exceeds all j others.
+      // The largest of the i + j values is one of the i with probability i / (i + j). It then exceeds all j others.
       const double mine = static_cast<double>(i) / static_cast<double>(i + j);
       next[j].assign(i * j + 1, 0.0);
       for (std::size_t u = 0; u < row[j].size(); ++u) next[j][u + j] += mine * row[j][u];
@@ -28,15 +28,16 @@ std::vector<double> distribution_of_u(std::size_t n, std::size_t m) {
   return row[m];
 }
 
-// Ranks of both samples together, with the mean rank for ties (1 is the smallest). Doubled ranks are integers.
+// The ranks of all values of both samples, where 1 is the smallest. Tied values get their mean rank. Doubled ranks are
+// integers.
 struct Ranking {
-  std::vector<std::size_t> doubled;  // of all values, in ascending order
+  std::vector<std::size_t> doubled;  // of the values of both samples, in ascending order
   double u = 0;
   double ties = 0;  // sum of t^3 - t over groups of t equal values
 };
 
 Ranking rank_all(const std::vector<double>& x, const std::vector<double>& y) {
-  std::vector<std::pair<double, bool>> all;  // value, belongs to y
+  std::vector<std::pair<double, bool>> all;  // the value, and whether it belongs to y
   for (const double value : x) all.emplace_back(value, false);
   for (const double value : y) all.emplace_back(value, true);
   std::sort(all.begin(), all.end());
@@ -54,9 +55,11 @@ Ranking rank_all(const std::vector<double>& x, const std::vector<double>& y) {
   return ranking;
 }
 
-// Returns P(sum of m of these doubled ranks <= sum) if every choice of m ranks is equally likely.
+// Returns the probability that the sum of m of these doubled ranks is at most `sum`, if every choice of m ranks is
+// equally likely.
 double p_of_rank_sum(const std::vector<std::size_t>& doubled, std::size_t m, std::size_t sum) {
-  std::vector<std::vector<double>> ways(m + 1, std::vector<double>(sum + 1, 0.0));  // number of ways by count and sum
+  // By count and sum: the number of ways to choose ranks.
+  std::vector<std::vector<double>> ways(m + 1, std::vector<double>(sum + 1, 0.0));
   double all_ways = 1;
   ways[0][0] = 1;
   for (std::size_t i = 0; i < doubled.size(); ++i) {
@@ -71,7 +74,8 @@ double p_of_rank_sum(const std::vector<std::size_t>& doubled, std::size_t m, std
 MannWhitney test_with_ties(const Ranking& ranking, std::size_t n, std::size_t m) {
   MannWhitney test;
   test.u = ranking.u;
-  const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);  // doubled ranks of y
+  // Sum of the doubled ranks of y.
+  const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);
   const auto of_x = (n + m) * (n + m + 1) - of_y;
   test.p_less = p_of_rank_sum(ranking.doubled, m, of_y);
   test.p_greater = p_of_rank_sum(ranking.doubled, n, of_x);
@@ -121,7 +125,8 @@ double robust_sigma(const std::vector<double>& values) {
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
-// Bisects normal_cdf, which is accurate in the far tails, where closed-form approximations are not.
+// Finds the quantile by bisection of normal_cdf. This is accurate in the far tails, where closed-form approximations
+// are not.
 double normal_quantile(double p) {
   if (!(p > 0 && p < 1)) throw std::invalid_argument("a normal quantile outside of 0 to 1");
   if (p > 0.5) return -normal_quantile(1 - p);  // keeps the precision of small tails
@@ -239,7 +244,7 @@ std::size_t sample_size(double effect, double sigma, double alpha, double power)
   const double z_alpha = -normal_quantile(alpha);
   const double z = normal_quantile(power) + z_alpha;
   const double ratio = z * sigma / effect;
-  constexpr double efficiency = 3 / 3.14159265358979;  // of the rank test for normal noise
+  constexpr double efficiency = 3 / 3.14159265358979;  // of the rank test, relative to the t test, for normal noise
   const double n = 2 * ratio * ratio / efficiency + z_alpha * z_alpha / 4;
   constexpr double most = 1e6;  // larger sizes are not practical, so the exact number does not matter
   return std::max(least, static_cast<std::size_t>(std::ceil(std::min(n, most))));

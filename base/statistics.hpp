@@ -30,9 +30,9 @@ double normal_quantile(double p);
 /// with probability at most `alpha` (Bonferroni, one-sided).
 double bonferroni_z(std::size_t comparisons, double alpha);
 
-/// Returns the normal value that is as unlikely as `t` of Student's distribution with `df` degrees of freedom, and the inverse:
-/// z = (8 df + 1) / (8 df + 3) sqrt(df ln(1 + t^2 / df)), with the sign of t (Wallace, 1959). From df = 5 on its error
-/// is below 1 % for |z| < 5.
+/// Returns the normal value that is as unlikely as `t` in Student's distribution with `df` degrees of freedom: z = (8
+/// df + 1) / (8 df + 3) sqrt(df ln(1 + t^2 / df)), with the sign of t (Wallace, 1959). The second function is the
+/// inverse. From df = 5 on, the error is below 1 % for |z| < 5.
 double normal_of_student(double t, double df);
 double student_of_normal(double z, double df);
 
@@ -40,31 +40,31 @@ double student_of_normal(double z, double df);
 struct MannWhitney {
   double u = 0;
   double p_less = 1;     // probability of at most u pairs with y > x if both samples have the same distribution
-  double p_greater = 1;  // probability of at least u pairs
+  double p_greater = 1;  // probability of at least u pairs with y > x in the same case
 };
 
-/// Runs the test. Exact by counting, also with ties, if each side has at most `exact_up_to` values. Otherwise uses the
-/// normal approximation with tie and continuity corrections. p = 1 if one side has no values.
+/// Runs the test. Counts exactly, also if there are ties, if each side has at most `exact_up_to` values. Otherwise uses
+/// the normal approximation with tie and continuity corrections. p is 1 if one side has no values.
 MannWhitney mann_whitney_u(const std::vector<double>& x, const std::vector<double>& y);
 inline constexpr std::size_t exact_up_to = 25;
 
-/// Returns the smallest p that mann_whitney_u can give: 1 over the number of ways to choose n of n + m.
+/// Returns the smallest p that mann_whitney_u can return: 1 over the number of ways to choose n of n + m.
 double smallest_p(std::size_t n, std::size_t m);
 
 /// The shift of y relative to x: the median of all differences y - x (Hodges and Lehmann, 1963). The true shift is
-/// above `low`, and below `high`, with probability `confidence` each (by inverting the rank test). The bounds are
-/// nullopt if there are too few values for that confidence.
+/// above `low` with probability `confidence`, and below `high` with the same probability (by inverting the rank test).
+/// The bounds are nullopt if there are too few values for that confidence.
 struct HodgesLehmann {
   double estimate = 0;
   std::optional<double> low, high;
 };
 HodgesLehmann hodges_lehmann(const std::vector<double>& x, const std::vector<double>& y, double confidence);
 
-/// The slope of y over x: the median of the slopes between all pairs of points (Theil, 1950; Sen, 1968), which is
-/// robust against a quarter of outliers. The true slope is above `low`, and below `high`, with probability `confidence`
-/// each (Sen, by the variance of Kendall's S). The bounds are nullopt for fewer than 10 values, where the approximation
-/// is too rough, or if there are too few for this confidence. Requires independent errors. Errors:
-/// std::invalid_argument if all x are equal.
+/// The slope of y over x: the median of the slopes between all pairs of points (Theil, 1950; Sen, 1968). Up to a
+/// quarter of the points may be outliers. The true slope is above `low` with probability `confidence`, and below `high`
+/// with the same probability (Sen, by the variance of Kendall's S). The bounds are nullopt for fewer than 10 values,
+/// because the approximation is then too rough, and if there are too few values for this confidence. Requires
+/// independent errors. Errors: std::invalid_argument if all x are equal.
 struct TheilSen {
   double slope = 0;
   std::optional<double> low, high;
@@ -72,8 +72,8 @@ struct TheilSen {
 TheilSen theil_sen(const std::vector<double>& x, const std::vector<double>& y, double confidence);
 
 /// Returns which hypotheses the step-up procedure of Benjamini and Hochberg (1995) rejects. If all hypotheses are true,
-/// the probability of any rejection is at most `rate`. Otherwise at most this fraction of the rejections is wrong, on
-/// average. Valid for independent and for positively dependent p (Benjamini and Yekutieli, 2001).
+/// the probability of a rejection is at most `rate`. If some are false, at most this fraction of the rejections is
+/// wrong, on average. Valid if the p values are independent or positively dependent (Benjamini and Yekutieli, 2001).
 std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate);
 
 /// Returns the number of values per side for the rank test at level `alpha` to detect a shift of `effect` with

@@ -26,12 +26,12 @@ std::size_t sequence(std::string_view text) {
   const auto second = static_cast<unsigned char>(text[1]);
   const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
                      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90) ||
-                     (first == 0xc2 && second < 0xa0);  // the last: control characters of Latin-1
+                     (first == 0xc2 && second < 0xa0);  // the last test: control characters of Latin-1
   return wrong ? 0 : length;
 }
 
-// True for invisible characters that change how text is displayed. These are line separators (U+2028, U+2029), marks
-// that change the reading order (UAX #9), and the two noncharacters that XML forbids.
+// True for invisible characters that change how text is displayed: line separators (U+2028, U+2029), marks that change
+// the reading order (UAX #9), and the two noncharacters that XML forbids.
 bool is_invisible(std::string_view character) {
   const auto between = [&](std::string_view first, std::string_view last) {
     return first <= character && character <= last;
@@ -67,7 +67,8 @@ std::string shortened(const std::string& text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   std::size_t end = text.find_last_of(' ', max_bytes - 3);
   if (end == std::string::npos || end == 0) end = max_bytes - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not inside a code point
+  // Steps back to the beginning of a code point.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }
 
@@ -89,7 +90,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   while (indent.size() + columns(text) > width) {
     std::size_t fits = 0;
     for (std::size_t left = width - indent.size() + 1; left > 0; ++fits) left -= is_continuation(text[fits]) ? 0 : 1;
-    --fits;  // the first byte of the character that does not fit
+    --fits;  // steps back to the first byte of the character that does not fit
     const std::size_t mark = text.substr(0, fits).find_last_of("/ ");
     const std::size_t cut = text[fits] == ' ' || mark == std::string_view::npos ? fits : mark + 1;
     const std::string_view line = text.substr(0, cut);
@@ -152,7 +153,7 @@ std::string Table::text(const Style& style) const {
   return out;
 }
 
-// Shrinks the widest column first.
+// Returns the widths of the columns that fit. Shrinks the widest column first.
 std::vector<std::size_t> Table::fitted(const Style& style) const {
   constexpr std::size_t narrowest = 8;
   auto widths = widths_;

@@ -1,4 +1,4 @@
-// Words, numbers and tables for human readers.
+// Makes text for users: words, numbers and tables.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace shakedown {
 
-/// Returns "a, b, c" for any range of strings; with `last` "a, b and c".
+/// Returns a list such as "a, b, c" for any range of strings; with `last`, such as "a, b and c".
 template <class Words>
 std::string joined(const Words& words, std::string_view between = ", ", std::string_view last = {}) {
   std::string text;
@@ -29,29 +29,30 @@ std::string plural(std::integral auto n, const std::string& noun) {
 }
 
 std::string percent_text(double share);     // 0.123: "12.3 %"
-std::string lower(std::string_view ascii);  // "NO REFERENCE": "no reference"
+std::string lower(std::string_view ascii);  // Returns "no reference" for "NO REFERENCE".
 
-/// Returns valid UTF-8 in which control characters, marks that change the reading order and invalid bytes are replaced
-/// by '?'. A name can then neither move the cursor nor imitate another name. Newlines are kept.
+/// Returns valid UTF-8 that is safe to display: control characters, marks that change the reading order and invalid
+/// bytes become '?'. A name can then neither move the cursor nor imitate another name. Newlines are kept.
 std::string printable(std::string_view text);
 
 /// Returns printable text in which newlines are replaced by spaces.
 std::string one_line(std::string_view text);
 
-/// Returns the text, or its first words with "..." if it has more than `max_bytes` (4 or more).
+/// Returns the text if it has at most `max_bytes` (4 or more). Otherwise returns its first words and "...".
 std::string shortened(const std::string& text, std::size_t max_bytes);
 
-/// True if the word is not empty and has only ASCII letters, digits and `others`. A shell takes such a word literally.
+/// True if the word is not empty and has only ASCII letters, digits and the characters of `others`. A shell takes such
+/// a word literally.
 bool is_plain(std::string_view word, std::string_view others);
 
 /// Returns the width of printable text in columns: its number of code points.
 std::size_t columns(std::string_view text);
 
-/// Returns lines of at most `width` columns (3 or more), broken after a '/' or at a blank if possible. All lines except
-/// the first are indented.
+/// Returns the text as lines of at most `width` columns (3 or more). Breaks after a '/' or at a blank if possible. All
+/// lines except the first are indented.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-/// Rows of cells. Columns are as wide as their content, so that no text is cut off.
+/// Rows of cells. A column is as wide as its longest cell, so that no text is cut off.
 class Table {
  public:
   enum class Tone { plain, good, bad, doubtful };

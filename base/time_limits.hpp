@@ -14,14 +14,15 @@ struct TimeLimits {
   Seconds name_service{20};  // lookup of users and host names, by LDAP or DNS
   Seconds supervisor{15};    // from its start to its first message, and from the end of its job to its own end
   Seconds inventory{60};     // the program that reads the facts of a host
-  Seconds judging{300};      // 10,000 GPUs take 20 s
-  Seconds no_progress{330};  // without any call, and without a check of a job
+  Seconds judging{300};      // a judgement; 10,000 GPUs take 20 s
+  Seconds no_progress{330};  // the time in which a process makes no call and no check of a job
   Seconds after_signal{25};  // from a signal to the verdict; Slurm sends SIGKILL 30 s after SIGTERM (KillWait)
-  Seconds to_die{2};         // after SIGKILL; longer only if blocked in the kernel
-  Seconds last_words{5};     // to print the answer and to replace old reports
+  /// From SIGKILL to the end of a process; it takes longer only if the process is blocked in the kernel.
+  Seconds to_die{2};
+  Seconds last_words{5};  // to print the answer and to replace old reports
 };
 
-/// Returns the table. SHAKEDOWN_LIMITS_SCALE=0.1 multiplies all limits, for tests.
+/// Returns the table. SHAKEDOWN_LIMITS_SCALE multiplies all limits; tests use it, for example with 0.1.
 const TimeLimits& time_limits();
 
 }  // namespace shakedown

@@ -19,15 +19,16 @@ namespace {
 
 using Clock = CallBoard::Clock;
 
-/// Size of the name in a slot, in bytes. Longer names are truncated.
+/// Size of the name in a slot, in bytes. Longer names are cut off.
 constexpr std::size_t name_length = 240;
 
 struct Slot {
-  std::atomic<pid_t> process{0};  // 0: free
+  std::atomic<pid_t> process{0};  // 0: the slot is free
   std::atomic<std::uint64_t> number{0};
   std::atomic<Clock::rep> began{0};
   std::atomic<CallKind> kind{CallKind::phase};
-  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};  // a watcher may read it during the next write
+  // Atomic, because the watching process may read it during the next write.
+  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};
 
   void set_name(std::string_view what) noexcept {
     const auto length = std::min(what.size(), name_length - 1);
@@ -37,8 +38,8 @@ struct Slot {
     for (std::size_t i = 0; i <= length / 8; ++i) name[i].store(words[i], std::memory_order_release);
   }
 
-  /// Returns the name of this call; nullopt if the call has ended meanwhile, since the data may then belong to another
-  /// call.
+  /// Returns the name of this call. nullopt if the call has ended in the meantime, because the data may then belong to
+  /// another call.
   std::optional<std::string> name_of(std::uint64_t call) const {
     std::array<std::uint64_t, name_length / 8> words;
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = name[i].load(std::memory_order_acquire);
@@ -47,7 +48,7 @@ struct Slot {
   }
 };
 
-/// A slot that a watcher has read, and the call that occupied it at that time.
+/// A slot that a watching process has read, and the call that occupied it at that time.
 struct Seen {
   const Slot* slot = nullptr;
   std::uint64_t call = 0;
@@ -62,7 +63,7 @@ bool is_alive(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH;
 }  // namespace
 
 struct CallBoard::Memory {
-  std::array<Slot, 32> slots;  // concurrent calls: a few threads, each with a few nested calls
+  std::array<Slot, 32> slots;  // one for each concurrent call: a few threads, each with a few nested calls
   std::array<std::atomic<pid_t>, 64> supervisors{};
   std::atomic<std::uint64_t> progress{0};
 };
@@ -106,7 +107,7 @@ void CallBoard::use() const noexcept { board_in_use() = memory_.get(); }
 void CallBoard::use_own() noexcept { board_in_use() = nullptr; }
 
 CallBoard::Memory& CallBoard::of_this_process() noexcept {
-  // Used by a process without a keeper, whose watchdog thread may query it.
+  // Used by a process without a keeper. Its watchdog thread may read it.
   static Memory own;
   void* const board = board_in_use();
   return board == nullptr ? own : *static_cast<Memory*>(board);
@@ -116,10 +117,10 @@ std::optional<PendingCall> CallBoard::overdue(Clock::time_point since) const {
   const auto now = Clock::now();
   Seen last, phase;
   for (auto& slot : memory_->slots) {
-    const auto call = slot.number.load();  // read first, so that name_of() notices a call that ends after this point
+    const auto call = slot.number.load();  // read first, so that name_of() notices a call that ends after this line
     const pid_t process = slot.process;
     if (process <= 0) continue;
-    if (!is_alive(process)) {  // killed during its call
+    if (!is_alive(process)) {  // the process was killed during its call
       slot.process = 0;
       continue;
     }
@@ -202,7 +203,7 @@ SupervisorEntry::~SupervisorEntry() {
 }
 
 std::optional<PendingCall> HungCalls::find() {
-  constexpr Seconds stopped(2);  // since the last check: this process was suspended
+  constexpr Seconds stopped(2);  // if the last check was longer ago than this, this process was suspended
   const auto now = CallBoard::Clock::now();
   if (now - last_look_ > stopped) since_ = now;
   last_look_ = now;

@@ -1,5 +1,5 @@
-// Calls that may hang: a driver, a disk, a network file system, a name service. Each has a name while it runs, so that
-// a watching process can report the call that did not return.
+// Calls that may hang: a driver, a disk, a network file system, a name service. A call has a name while it runs, so
+// that a watching process can report which call did not return.
 #pragma once
 
 #include <sys/types.h>
@@ -16,62 +16,63 @@
 
 namespace shakedown {
 
-/// The kind of a call. A `phase` is a part of the program's work: it has no limit and tells where a call was made.
+/// The kind of a call. A `phase` is a part of the program's work. It has no limit, and messages use it to say where a
+/// call was made.
 enum class CallKind : std::uint8_t { phase, file, driver, name_service };
 
-/// Returns the limit of a call; nullopt for a phase.
+/// Returns the time limit of a call; nullopt for a phase.
 std::optional<Seconds> limit_of(CallKind);
 
-/// Registers a call of this thread for the lifetime of the object. Costs about 100 ns.
+/// Registers a call of this thread during the lifetime of the object. Costs about 100 ns.
 class TimedCall {
  public:
   TimedCall(CallKind, std::string_view what) noexcept;
-  /// Registers a call on a file: "open", "/sys/class/net".
+  /// Registers a call on a file, such as "open" on "/sys/class/net".
   TimedCall(const char* call, const std::filesystem::path&) noexcept;
   TimedCall(const TimedCall&) = delete;
   TimedCall& operator=(const TimedCall&) = delete;
   ~TimedCall();
 
  private:
-  const void* board_ = nullptr;  // the board in use at construction
+  const void* board_ = nullptr;  // the board that was in use when the object was constructed
   int slot_ = -1;
 };
 
-/// Reports that this process makes progress although no call begins or ends.
+/// Records progress of this process although no call begins or ends.
 void note_progress() noexcept;
 
-/// A call that has begun and not ended.
+/// A call that has begun and has not ended.
 struct PendingCall {
   CallKind kind = CallKind::file;
   std::string what;   // "nvmlInit_v2", "open /sys/class/net"
-  std::string phase;  // the phase that it is part of; may be empty
+  std::string phase;  // the phase to which it belongs; may be empty
 };
 
 /// Returns "the driver of node3 does not answer: nvmlInit_v2, 30 s (asking the hosts)" or "node3: open /results/run
 /// does not answer, 20 s".
 std::string unanswered(const PendingCall&, const std::string& host);
 
-/// The pending calls of a process, in memory shared with its children.
+/// The pending calls of a process. They are in memory that its children share.
 class CallBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Errors: std::system_error if there is no memory.
+  /// Makes a board. Errors: std::system_error if there is no memory.
   CallBoard();
 
-  /// Registers the calls of this process here from now on.
+  /// Makes this process register its calls on this board.
   void use() const noexcept;
-  /// Returns to the process's own board, as at its start.
+  /// Makes this process register its calls on its own board again, as when it started.
   static void use_own() noexcept;
-  /// Returns the innermost call that exceeds its limit: the one that began last. Times are measured from `since` at the
-  /// earliest. nullopt if there is none.
+  /// Returns the call that exceeds its limit; if there are several, the one that began last. The time before `since`
+  /// does not count. nullopt if no call exceeds its limit.
   std::optional<PendingCall> overdue(Clock::time_point since) const;
-  /// Returns the call that began last, else the latest phase; nullopt if there is none.
+  /// Returns the pending call that began last. If there is none, returns the latest phase; nullopt if there is neither.
   std::optional<PendingCall> latest() const;
   /// Returns a counter that changes with each call and each note_progress().
   std::uint64_t progress() const noexcept;
-  /// Sends SIGTERM to the supervisors of jobs. They normally end with the process that started them; this is for a
-  /// process that cannot be ended.
+  /// Sends SIGTERM to the supervisors of jobs. They normally end with the process that started them, but that process
+  /// may be impossible to end.
   void end_supervisors() const noexcept;
 
  private:
@@ -84,7 +85,7 @@ class CallBoard {
   std::shared_ptr<Memory> memory_;
 };
 
-/// Registers a supervisor on the board for the lifetime of the object.
+/// Registers a supervisor on the board during the lifetime of the object.
 class SupervisorEntry {
  public:
   explicit SupervisorEntry(pid_t) noexcept;
@@ -96,12 +97,12 @@ class SupervisorEntry {
   int slot_ = -1;
 };
 
-/// Finds calls that exceed their limit. Time in which this process was stopped is not counted, because the processes
-/// that it watches were stopped too.
+/// Finds calls that exceed their limit. If this process was stopped, that time does not count, because the watched
+/// processes were stopped too.
 class HungCalls {
  public:
   explicit HungCalls(const CallBoard& board) : board_(board) {}
-  /// Returns a call that exceeds its limit; nullopt if there is none. Call this several times per second.
+  /// Returns a call that exceeds its limit; nullopt if no call does. Call this several times per second.
   std::optional<PendingCall> find();
 
  private:
