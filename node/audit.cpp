@@ -20,7 +20,8 @@ namespace {
 using Path = std::filesystem::path;
 using Found = std::optional<std::string>;
 
-/// Reads one setting of a host: the value that costs something; nullopt if it does not, or cannot be read.
+/// Reads one setting of a host. Returns its value if the value costs speed or hides faults; nullopt if it does not, or
+/// if it cannot be read.
 using Read = std::function<Found(const AuditedHost&)>;
 
 struct Audit {
@@ -29,13 +30,13 @@ struct Audit {
   std::string_view cost, command, source;
 };
 
-/// Returns the text of a fact that was read before.
+/// Returns the text of a fact that was read before the audit.
 Found fact_of(const AuditedHost& host, const char* name) {
   const auto found = host.facts.find(name);
   return found == host.facts.end() ? std::nullopt : found->second.text;
 }
 
-/// A kernel parameter that costs something if it is 1, such as "kernel.numa_balancing".
+/// Returns a reader of a kernel parameter, such as "kernel.numa_balancing", that is costly if it is 1.
 Read parameter_is_on(const std::string& name) {
   std::string file = name;
   std::replace(file.begin(), file.end(), '.', '/');
@@ -44,7 +45,7 @@ Read parameter_is_on(const std::string& name) {
   };
 }
 
-/// Returns the chosen word of "default performance [powersave]" if it is this one.
+/// Returns the word in brackets, as in "default performance [powersave]", if it is `bad`.
 Found if_chosen(const Path& file, const std::string& bad, const std::string& what) {
   return line_of(file).value_or("").find("[" + bad + "]") != std::string::npos ? Found(what + " is " + bad)
                                                                                : std::nullopt;
@@ -62,8 +63,8 @@ std::uint32_t word_at(const std::string& config, std::size_t at, int bytes) {
   return word;
 }
 
-/// True if Access Control Services redirect requests between devices to the root complex: bits 2 to 4 of the control
-/// register of the extended capability 0x0D (PCI Express base specification, 7.7.11). Only root can read it.
+/// True if Access Control Services send requests between devices through the root complex: bits 2 to 4 of the control
+/// register of the extended capability 0x0D (PCI Express base specification, 7.7.11). Only root can read this register.
 bool redirects_peers(const std::string& config) {
   constexpr std::uint32_t acs = 0x0d, redirect = 0x1c;
   std::set<std::size_t> seen;
@@ -128,18 +129,18 @@ Found huge_pages(const AuditedHost& host) {
 }
 
 Found open_files(const AuditedHost& host) {
-  const double limit = std::atof(fact_of(host, "open_files").value_or("").c_str());  // "unlimited" is 0
-  constexpr double enough = 4096;  // NCCL: some sockets for each peer and channel
+  const double limit = std::atof(fact_of(host, "open_files").value_or("").c_str());  // atof makes 0 of "unlimited"
+  constexpr double enough = 4096;  // NCCL opens a few sockets for each peer and channel
   if (limit <= 0 || limit >= enough) return std::nullopt;
   return "the limit of open files is " + std::to_string(static_cast<long>(limit));
 }
 
 constexpr std::string_view nccl_variables = "NVIDIA, NCCL user guide, environment variables";
 
-/// A variable of NCCL or CUDA that is set to a value which costs speed.
+/// A variable of NCCL or CUDA. The given value costs speed.
 struct CostlyVariable {
   const char* name;
-  std::string_view value;  // empty: any
+  std::string_view value;  // empty: any value
   std::string_view cost;
 };
 constexpr std::array costly_variables{
@@ -161,7 +162,7 @@ constexpr std::array costly_variables{
     CostlyVariable{"CUDA_DEVICE_MAX_CONNECTIONS", "1", "kernels of different streams share one queue"},
 };
 
-// The order is that of the effect.
+// Returns the settings, the most costly first.
 const std::array<Audit, 13>& audits() {
   static const std::array<Audit, 13> table{{
       {"acs", acs, "copies between GPUs and NICs pass the processor", "lspci -vvv | grep ACSCtl",

@@ -65,7 +65,7 @@ Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own) {
   if (cores[own].empty()) return number_fact(std::nullopt, "the cores of this rank are unknown");
   double worst = 0;
   std::string text;
-  // Ranks whose cores are a subset of this set cannot run elsewhere.
+  // Counts the ranks whose cores are all in this set, because they cannot run on other cores.
   for (const auto& set : cores) {
     if (!std::includes(set.begin(), set.end(), cores[own].begin(), cores[own].end())) continue;
     const auto inside = std::count_if(cores.begin(), cores.end(), [&](const std::set<int>& other) {

@@ -1,4 +1,4 @@
-// The cores on which ranks run, and conflicts between ranks.
+// The cores on which ranks run, and the cores that several ranks share.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,19 @@ namespace shakedown {
 
 /// The CPUs of this process.
 struct Cpus {
-  std::string list;         // logical CPUs that it may run on, "0-3,8"
-  int cores = 1;            // physical cores among them
-  std::optional<int> numa;  // the NUMA node that contains all of them, if there is one
+  std::string list;         // logical CPUs on which it may run, such as "0-3,8"
+  int cores = 1;            // number of physical cores among them
+  std::optional<int> numa;  // the NUMA node of all these CPUs; nullopt if they are in several nodes
 };
 Cpus own_cpus(const std::filesystem::path& root = "/");
 
-/// Returns the physical cores of a list of logical CPUs ("0-3,8"), each by the number of its first CPU. If sysfs does
-/// not show which CPUs share a core, every CPU counts as one.
+/// Returns the physical cores of a list of logical CPUs ("0-3,8"). The number of a core is that of its first CPU. If
+/// sysfs does not show which CPUs share a core, each CPU counts as a core.
 std::set<int> cores_of(const std::filesystem::path& root, const std::string& cpu_list);
 
-/// Returns the number of ranks of a host per core that rank `own` may use, from the cores of all ranks. A number above
-/// 1 has an explanation such as "4 ranks share core 0". Ranks bound to all cores do not share any as long as there are
-/// enough cores.
+/// Returns how many ranks of a host use each core of rank `own`. `cores` are the cores of all ranks. If the number is
+/// above 1, a text explains it, such as "4 ranks share core 0". Ranks that may use all cores do not share any if there
+/// are enough cores for all ranks.
 Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own);
 
 }  // namespace shakedown

@@ -54,8 +54,8 @@ std::vector<std::string> warnings_in(const Json& result) {
   return all;
 }
 
-/// True if DCGM itself takes all messages of the result for a setting or for something to watch. Severities:
-/// dcgmErrorSeverity_enum in dcgm_errors.h; versions before 4 give none.
+/// True if DCGM itself classifies all messages of the result as a setting or as something to watch. Severities:
+/// dcgmErrorSeverity_enum in dcgm_errors.h; versions before 4 report none.
 bool is_mild(const Json& result) {
   constexpr int monitor = 1, configuration = 5;
   const auto& warnings = list_in(result, "warnings");
@@ -71,7 +71,7 @@ std::string shown(const std::string& text) {
   return line + (text.size() > longest ? " ..." : "");
 }
 
-/// Returns the GPU of a result. For software tests, DCGM 3 only gives the GPU of their last warning.
+/// Returns the GPU of a result. For software tests, DCGM 3 gives only the GPU of the last warning.
 std::optional<int> gpu_of(const Json& result) {
   const auto group = text_in(result, "entity_group");
   if (!group.empty()) return group == "GPU" ? number_in(result, "entity_id") : std::nullopt;
@@ -96,7 +96,7 @@ class Reader {
     }
     read_machine(json);
     if (!report_.trouble.empty()) return report_;
-    // dcgmi prints some reasons before the report.
+    // dcgmi prints some reasons before the report begins.
     const auto before = text.find_first_not_of(" \n") < begin ? ": " + said(text.substr(0, begin)) : "";
     if (ran_ == 0) return without("it ran no test" + before);
     if (level_ > 1 && report_.tested.empty() && report_.results.empty()) return without("it tested no GPU" + before);
@@ -109,7 +109,7 @@ class Reader {
     return report_;
   }
 
-  /// Returns an explanation for an output that is not a report.
+  /// Returns the output as a reason, if it is not a report.
   static std::string said(const std::string& text) {
     const auto first = text.find_first_not_of(" \n");
     if (first == std::string::npos) return "printed nothing";
@@ -120,7 +120,8 @@ class Reader {
 
   void read_machine(const Json& json) {
     report_.version = text_in(json, "version") + text_in(json.value("metadata", Json::object()), "version");
-    const Json serials = json.value("GPU Device Serials", Json::object());  // must outlive its items
+    // Kept in a variable, because it must live longer than its items.
+    const Json serials = json.value("GPU Device Serials", Json::object());
     for (const auto& [gpu, serial] : serials.items()) {
       if (serial.is_string()) report_.serials[std::atoi(gpu.c_str())] = serial;
     }
@@ -158,7 +159,7 @@ class Reader {
       }
       bad = take(name, result) || bad;
     }
-    // An error without a particular device is only in the summary.
+    // An error that belongs to no device is only in the summary.
     const auto summary = test.find("test_summary");
     if (!bad && summary != test.end()) take(name, *summary);
   }
@@ -175,7 +176,7 @@ class Reader {
     const auto gpu = gpu_of(result);
     ++ran_;
     if (status == "pass") return false;
-    // Any status other than these is treated as a failure.
+    // Any other status is treated as a failure.
     const auto words = shown(joined(warnings_in(result), "; "));
     report_.results.push_back(
         {gpu, status != "warn" && !is_mild(result), test + ": " + (words.empty() ? "status " + shown(status) : words)});
@@ -184,12 +185,13 @@ class Reader {
 
   int level_;
   int ran_ = 0;
-  std::map<std::string, std::set<int>> skipped_;  // GPUs by test
-  std::set<std::string> ran_on_;                  // tests that ran on a GPU
+  std::map<std::string, std::set<int>> skipped_;  // by test: GPUs on which it was skipped
+  std::set<std::string> ran_on_;                  // tests that ran on at least one GPU
   DcgmReport report_;
 };
 
-/// Returns the NVML index of DCGM's GPU: by its serial number, otherwise the same index.
+/// Returns the NVML index of a GPU of DCGM. Finds it by the serial number. If the serial number is unknown, assumes
+/// that both indices are equal.
 std::optional<std::size_t> place(const DcgmReport& report, int gpu, const std::vector<Facts>& gpus) {
   const auto serial = report.serials.find(gpu);
   const auto serial_of = [](const Facts& facts) {
@@ -267,7 +269,7 @@ Facts dcgm_gpu_facts(const DcgmReport& report, const std::vector<Facts>& gpus, s
                                     [&](const auto& tests) { return is_this(tests.first); });
   const bool has_failed = facts["dcgm_failed"].number.value_or(0) > 0;
   if (!report.trouble.empty() || has_failed) return facts;
-  // Level 1 of DCGM 2 and 3 does not name GPUs.
+  // In DCGM 2 and 3, level 1 does not name the tested GPUs.
   const auto& tested = report.tested;
   if (skipped != report.skipped.end()) {
     facts["dcgm_failed"] = number_fact(std::nullopt, "DCGM skipped " + joined(skipped->second) + " on this GPU");

@@ -14,31 +14,32 @@
 
 namespace shakedown {
 
-/// Returns the time limit of a level in seconds, derived from the timeout of one benchmark: usually five minutes,
-/// fifteen minutes and an hour.
+/// Returns the time limit of a level in seconds. It is a multiple of the timeout of one benchmark: by default five
+/// minutes, fifteen minutes and an hour.
 double dcgm_limit(int level, double timeout);
 
 struct DcgmReport {
   struct Result {
-    std::optional<int> gpu;  // in DCGM's numbering; nullopt for the host
-    bool failed;             // false: a warning, or a setting (DCGM's severity 5) or something to watch (1)
+    std::optional<int> gpu;  // GPU in DCGM's numbering; nullopt for a test of the host
+    bool failed;             // false: DCGM reports a warning, a setting (severity 5) or something to watch (severity 1)
     std::string text;
   };
-  std::string trouble;  // one line explaining why there is no report; empty if it is complete
+  std::string trouble;  // one line with the reason why there is no complete report; empty if it is complete
   std::string version;
   std::vector<Result> results;  // tests that did not pass
-  std::set<int> tested;         // GPUs covered by a test that ran; from level 2 on, a test of hardware
-  std::map<int, std::vector<std::string>> skipped;  // by GPU: tests that ran on another GPU, or all of hardware
-  std::map<int, std::string> serials;               // by GPU
+  std::set<int> tested;         // GPUs on which a test ran; from level 2 on, a test of hardware
+  /// By GPU: tests that ran only on other GPUs; all hardware tests if none ran on this GPU.
+  std::map<int, std::vector<std::string>> skipped;
+  std::map<int, std::string> serials;  // by GPU: its serial number
 };
 
-/// Parses the output of a run at this level. Any output that is not a complete report of tests that ran sets `trouble`.
+/// Parses the output of dcgmi at this level. Sets `trouble` unless the output is a complete report of tests that ran.
 DcgmReport read_dcgm(const CommandOutput&, int level);
 
-/// Returns facts of a host with these GPUs (their facts, in the order of NVML): dcgm_answers (1, or 0 and the trouble),
-/// dcgm_version, and dcgm_failed and dcgm_warned for tests of the host or of GPUs without a rank.
+/// Returns facts of a host. `gpus` are the facts of its GPUs in the order of NVML. The facts are dcgm_answers (1, or 0
+/// and the trouble), dcgm_version, and dcgm_failed and dcgm_warned for tests of the host or of GPUs without a rank.
 Facts dcgm_host_facts(const DcgmReport&, const std::vector<Facts>& gpus, const std::set<std::size_t>& of_ranks);
-/// Returns facts of one of its GPUs: dcgm_answers, dcgm_failed and dcgm_warned, with DCGM's messages.
+/// Returns facts of one GPU of the host: dcgm_answers, dcgm_failed and dcgm_warned, with DCGM's messages.
 Facts dcgm_gpu_facts(const DcgmReport&, const std::vector<Facts>& gpus, std::size_t gpu);
 
 }  // namespace shakedown

@@ -1,5 +1,6 @@
-// One fact about a machine: a number, a text, or neither if it cannot be read. A text with a number explains it ("link
-// 3 is down" with nvlinks_up = 17). A text without a number gives the reason why there is none ("not supported").
+// One fact about a machine: a number, a text, or neither if it cannot be read. With a number, the text explains it:
+// nvlinks_up is 17 with "link 3 is down". Without a number, the text is the value itself, or the reason why there is
+// none ("not supported").
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ void members(Archive& archive, Fact& fact) {
   archive("number", fact.number)("text", fact.text);
 }
 
-/// Facts by name. The last word of a name is the unit: memory_gb, clock_offset_ms, temperature_c.
+/// By name: the facts. The last word of a name is its unit: memory_gb, clock_offset_ms, temperature_c.
 using Facts = std::map<std::string, Fact>;
 
 inline Fact number_fact(std::optional<double> number, std::string explanation = "") {

@@ -19,7 +19,7 @@ namespace shakedown {
 
 namespace {
 
-/// Returns an abstract socket address. Its name begins with a zero byte, and the address length gives its end.
+/// Returns an abstract socket address. Its name begins with a zero byte and ends at the length of the address.
 std::pair<sockaddr_un, socklen_t> address_of(const std::string& gpu) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -30,8 +30,8 @@ std::pair<sockaddr_un, socklen_t> address_of(const std::string& gpu) {
 
 int new_socket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
 
-/// Returns the credentials of the process that listens there, from the time it began to listen; process 0 if the kernel
-/// does not report it.
+/// Returns the credentials of the process that listens at this address, as they were when it began to listen. The
+/// process is 0 if the kernel does not report it.
 ucred owner_of(const std::string& gpu) {
   ucred owner{};
   socklen_t length = sizeof owner;
@@ -43,7 +43,7 @@ ucred owner_of(const std::string& gpu) {
   return told ? owner : ucred{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
 }
 
-/// Returns ", for 35 s"; empty if unknown.
+/// Returns the run time of a process as ", for 35 s"; empty if it is unknown.
 std::string since(int process) {
   const auto stat = stat_of(process);
   double start = 0, up = 0;
@@ -67,7 +67,7 @@ GpuClaim::GpuClaim(const std::string& gpu, const std::set<int>& friends, std::ch
   const auto [address, size] = address_of(gpu);
   socket_ = new_socket();
   while (bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    if (errno != EADDRINUSE) return;  // the kernel does not support such sockets, so none can be held
+    if (errno != EADDRINUSE) return;  // the kernel does not support such sockets, so no process can hold one
     const auto owner = owner_of(gpu);
     if (owner.pid != 0 && friends.contains(owner.pid)) return;
     if (std::chrono::steady_clock::now() > end) {
@@ -76,7 +76,7 @@ GpuClaim::GpuClaim(const std::string& gpu, const std::set<int>& friends, std::ch
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  listen(socket_, SOMAXCONN);  // connections are never accepted, but a client can read the listener's credentials
+  listen(socket_, SOMAXCONN);  // no connection is ever accepted, but a client can read the credentials of the listener
 }
 
 GpuClaim::GpuClaim(GpuClaim&& other) noexcept { *this = std::move(other); }

@@ -21,10 +21,10 @@ Fact fact_of(const Answer<Number>& answer, double unit = 1) {
 Fact fact_of(const Answer<bool>& answer) {
   return answer ? yes_or_no(*answer) : number_fact(std::nullopt, answer.why());
 }
-/// Returns a text fact. An unknown text has no explanation, because it would be mistaken for the text.
+/// Returns a text as a fact. If the text is unknown, there is no explanation, because it would be read as the text.
 Fact text_of(const Answer<std::string>& answer) { return text_fact(answer ? std::optional(*answer) : std::nullopt); }
 
-/// Returns a part of a compound value, or the reason why it is unknown.
+/// Returns a member of a struct, or the reason why the struct is unknown.
 template <class Whole, class Part>
 Fact part_of(const Answer<Whole>& answer, Part part, double unit = 1) {
   return answer ? number_fact(static_cast<double>(part(*answer)) / unit) : number_fact(std::nullopt, answer.why());
@@ -44,8 +44,8 @@ void add_memory_errors(const NvmlGpu& gpu, Facts& facts) {
   facts["pages_retired"] = part_of(pages, [](const RetiredPages& p) { return p.single_bit + p.double_bit; });
 }
 
-/// Returns the clock limit reasons that power or heat impose, by name. A power limit is only abnormal at rest, not
-/// under load.
+/// Returns the reasons of power or heat that limit the clock, by name. Call it for a GPU at rest: under load a power
+/// limit is normal.
 Fact throttle_fact(const NvmlGpu& gpu) {
   const auto reasons = gpu.clock_reasons();
   if (!reasons) return number_fact(std::nullopt, reasons.why());
@@ -62,7 +62,7 @@ Fact throttle_fact(const NvmlGpu& gpu) {
   return number_fact(static_cast<double>(names.size()), joined(names));
 }
 
-/// Returns the action that the driver asks for, in the words of nvmlDeviceGpuRecoveryAction_t.
+/// Returns the action that the driver recommends, in the words of nvmlDeviceGpuRecoveryAction_t.
 Fact recovery_fact(const NvmlGpu& gpu) {
   const auto action = gpu.recovery_action();
   if (!action) return number_fact(std::nullopt, action.why());
@@ -77,7 +77,7 @@ Fact recovery_fact(const NvmlGpu& gpu) {
   return number_fact(*action, *action < words.size() ? words[*action] : "an action that this version does not know");
 }
 
-/// Returns the sum, with "XID 79, 3 x XID 48".
+/// Returns the number of errors, with a text such as "XID 79, 3 x XID 48".
 Fact counted(const std::map<int, int>& times_by_code, const std::string& file) {
   double sum = 0;
   std::vector<std::string> words;
@@ -95,10 +95,10 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
     facts["xids"] = facts["xids_condemning"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
     return;
   }
-  std::map<int, int> faults, condemning, harmless;  // counts by code
+  std::map<int, int> faults, condemning, harmless;  // by code: the number of errors
   for (const auto& xid : *xids) {
     if (xid.pci != *pci) continue;
-    // Only the kernel's own log condemns a GPU: any user can write the line to another one.
+    // Only the kernel's own log can condemn a GPU, because any user can write such a line to the other logs.
     const bool is_condemning = condemns(xid.code) && xid.file.empty();
     ++(is_harmless(xid.code) ? harmless : is_condemning ? condemning : faults)[xid.code];
   }
@@ -112,8 +112,8 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
   }
 }
 
-/// True if the two bits of the fabric's health mask at `shift` are 1 (yes); 2 is no, 0 is unknown (NVML,
-/// GpuFabricInfoV).
+/// True if the two bits of the fabric's health mask at `shift` are 1, which means yes. 2 means no and 0 means unknown
+/// (NVML, GpuFabricInfoV).
 bool says_yes(unsigned mask, unsigned shift) { return (mask >> shift & 3U) == 1; }
 
 void add_fabric(const NvmlGpu& gpu, Facts& facts) {

@@ -39,8 +39,8 @@ std::optional<double> meminfo_gb(const Path& root, std::string_view name) {
   return error == std::errc() ? std::optional(kib * 1024 / 1e9) : std::nullopt;
 }
 
-/// Counts physical processors and cores that are online. A core is identified by package and number, because numbers
-/// repeat.
+/// Counts the processors (sockets) and cores that are online. A core is identified by its package and its number,
+/// because each package counts from 0.
 void count_cores(const Path& root, Facts& facts) {
   const auto cpus = root / "sys/devices/system/cpu";
   std::set<std::string> packages, cores;
@@ -69,7 +69,7 @@ std::optional<std::string> governor(const Path& root) {
   return joined(governors);
 }
 
-/// Returns the word in brackets of "always [madvise] never".
+/// Returns the word in brackets, as in "always [madvise] never".
 std::optional<std::string> chosen(const std::optional<std::string>& line) {
   if (!line) return std::nullopt;
   const auto open = line->find('['), close = line->find(']');
@@ -93,7 +93,8 @@ std::optional<double> hugepages_gb(const Path& root) {
   return bytes / 1e9;
 }
 
-/// Returns the sum of a counter of all memory controllers, with those that are not 0.
+/// Returns the sum of an error counter over all memory controllers. The text names the controllers whose counter is not
+/// 0.
 Fact edac_errors(const Path& root, const char* counter) {
   const auto folder = root / "sys/devices/system/edac/mc";
   std::optional<double> sum;
@@ -108,11 +109,12 @@ Fact edac_errors(const Path& root, const char* counter) {
 }
 
 struct Dimm {
-  std::string name;  // "P1_DIMM_A1", by which the socket is known
+  std::string name;  // name of the socket, such as "P1_DIMM_A1"
   int mt_per_s = 0;
 };
 
-/// Reads a memory device of the firmware (SMBIOS specification, 7.18, type 17); nullopt if its slot is empty.
+/// Reads the firmware's description of a memory module (SMBIOS specification, 7.18, type 17); nullopt if its socket is
+/// empty.
 std::optional<Dimm> read_dimm(const std::string& table) {
   constexpr std::size_t length = 1, size = 0x0c, locator = 0x10, speed = 0x15, configured = 0x20;
   const auto byte = [&](std::size_t at) { return at < table.size() ? static_cast<unsigned char>(table[at]) : 0; };
@@ -162,8 +164,7 @@ std::optional<Space> space_of(const Path& folder) {
   return Space{static_cast<double>(status.f_blocks) * block / 1e9, static_cast<double>(status.f_bavail) * block / 1e9};
 }
 
-/// Returns the soft limit in a line of /proc/self/limits: "Max locked memory         65536                65536
-/// bytes".
+/// Returns the soft limit from a line of /proc/self/limits: "Max locked memory 65536 65536 bytes".
 std::optional<std::string> soft_limit(const Path& root, const std::string& name) {
   for (const auto& line : lines_of(root / "proc/self/limits").value_or(std::vector<std::string>{})) {
     if (line.compare(0, name.size(), name) != 0) continue;
@@ -176,8 +177,8 @@ std::optional<std::string> soft_limit(const Path& root, const std::string& name)
   return std::nullopt;
 }
 
-/// Returns the mount that contains `folder`, such as "nfs4 server:/home on /home": the one with the longest path. If
-/// there are several, the last one hides the others.
+/// Returns the mount that contains `folder`, such as "nfs4 server:/home on /home". It is the mount with the longest
+/// path; if several have this path, it is the last one, which hides the others.
 std::optional<std::string> mount_of(const Path& root, const std::string& folder) {
   std::optional<std::string> found;
   std::size_t longest = 0;
@@ -253,7 +254,7 @@ Facts disk_facts(const Path& root, const Path& folder) {
 
 namespace {
 
-/// Returns processes in state D: they wait in the kernel and cannot be killed.
+/// Returns the processes in state D, which wait in the kernel and cannot be killed.
 std::set<std::string> waiting_in_kernel(const Path& proc) {
   std::set<std::string> waiting;
   for (const auto& name : names_in(proc).value_or(std::vector<std::string>{})) {
@@ -265,8 +266,8 @@ std::set<std::string> waiting_in_kernel(const Path& proc) {
   return waiting;
 }
 
-/// Returns the processes that are in state D in several consecutive samples: a normal disk access blocks a process for
-/// only some ms.
+/// Returns the processes that are in state D in several consecutive samples. One sample is not enough, because a normal
+/// disk access blocks a process for a few ms.
 Fact tasks_in_d_state(const Path& proc) {
   constexpr int looks = 4;
   auto waiting = waiting_in_kernel(proc);

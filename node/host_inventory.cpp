@@ -21,8 +21,8 @@ using Path = std::filesystem::path;
 
 void add(Facts& facts, const Facts& more) { facts.insert(more.begin(), more.end()); }
 
-/// Counts the GPUs on the bus and in NVML, and finds those that NVML does not know. A scheduler may hide the GPUs that
-/// it did not assign to the job.
+/// Counts the GPUs on the bus and in NVML, and finds GPUs on the bus that NVML does not report. A scheduler may have
+/// hidden these because it did not assign them to the job.
 void count_gpus(const std::optional<PciBus>& bus, const Nvml& nvml, const Environment& environment,
                 HostInventory& inventory) {
   auto& facts = inventory.host;
@@ -75,13 +75,15 @@ void read_gpus(const Path& root, const Nvml& nvml, const std::optional<KernelLog
   }
 }
 
-/// Looks for the process of Fabric Manager; a container cannot see the processes of its host.
+/// Looks for the process of Fabric Manager. In a container this finds nothing, because a container cannot see the
+/// processes of its host.
 Fact fabric_manager(const Path& root) {
   const auto names = names_in(root / "proc");
   if (!names) return {};
   for (const auto& name : *names) {
     if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
-    if (line_of(root / "proc" / name / "comm") == "nv-fabricmanage") return number_fact(1);  // comm has 15 characters
+    // The name in comm has at most 15 characters.
+    if (line_of(root / "proc" / name / "comm") == "nv-fabricmanage") return number_fact(1);
   }
   return number_fact(0, "no process nv-fabricmanager is seen here");
 }

@@ -1,4 +1,4 @@
-// All facts about one host, read at once: `inventory` prints them and pre-flight judges them.
+// Reads all facts about one host. The program `inventory` prints them, and pre-flight judges them.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@
 namespace shakedown {
 
 struct HostInventory {
-  Facts host;                             // processors, memory, limits, disks, system, networks, numbers of GPUs
-  std::vector<Facts> gpus;                // from NVML, with their processes and NVLinks
-  std::vector<std::vector<Facts>> links;  // per GPU
-  std::vector<Facts> ports;               // InfiniBand and RoCE
+  Facts host;                             // processors, memory, limits, disks, system, networks, and the number of GPUs
+  std::vector<Facts> gpus;                // facts of each GPU from NVML, with its processes and NVLinks
+  std::vector<std::vector<Facts>> links;  // by GPU: facts of each of its links
+  std::vector<Facts> ports;               // facts of each InfiniBand and RoCE port
   std::vector<std::string> rails = {};    // names of the ports that are rails
-  std::vector<Facts> settings;            // that cost something (node/audit.hpp)
+  std::vector<Facts> settings;            // settings that cost speed or hide faults (node/audit.hpp)
   Topology topology;
 };
 template <class Archive>
@@ -28,21 +28,22 @@ void members(Archive& archive, HostInventory& host) {
   archive("settings", host.settings)("topology", host.topology);
 }
 
-/// Returns the root folder of all facts: SHAKEDOWN_ROOT (used by tests with a simulated machine; results record it),
-/// else "/".
+/// Returns the root folder of all facts: SHAKEDOWN_ROOT if it is set, else "/". Tests set it to a simulated machine,
+/// and results record it.
 std::filesystem::path fact_root(const Environment&);
 
-/// Reads this host. `folder` selects the disk to report. `rails`: those that a site file names, empty for none.
+/// Reads the facts of this host. `folder` is on the disk to report. `rails` are the rails that a site file names; empty
+/// without a site file.
 HostInventory read_host(const std::filesystem::path& root, const Nvml&, const Environment&,
                         const std::filesystem::path& folder, const std::vector<std::string>& rails = {});
 
-/// Returns "NCCL_ALGO=Ring, /etc/nccl.conf: NCCL_IB_HCA=mlx5", or "none".
+/// Returns the settings of NCCL, such as "NCCL_ALGO=Ring, /etc/nccl.conf: NCCL_IB_HCA=mlx5"; "none" if there are none.
 std::string nccl_settings(const Environment&, const std::filesystem::path& root);
 
 /// Returns the version of the library that the loader finds, such as "9.14.0"; nullopt if there is none.
 std::optional<std::string> cudnn_version();
 
-/// Returns "job 4711, step 0, node gpu1", or "none".
+/// Returns "job 4711, step 0, node gpu1"; "none" outside of Slurm.
 std::string slurm_job(const Environment&);
 
 }  // namespace shakedown

@@ -39,7 +39,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 /// True for tuning variables of CUDA, NCCL (2.30 and its network plugins), Open MPI and UCX. They are listed one by
-/// one, because a pattern could also match secrets.
+/// one, because a pattern could also match a variable with a secret.
 bool changes_results(const std::string& name) {
   static const auto known = split(
       "CUBLASLT_WORKSPACE_SIZE CUBLAS_WORKSPACE_CONFIG CUDA_DEVICE_MAX_CONNECTIONS CUDA_DEVICE_ORDER "
@@ -128,7 +128,7 @@ bool changes_results(const std::string& name) {
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 
-/// Returns the value of a setting; hides it if it may contain a password.
+/// Returns the value of a setting. Replaces it if it may contain a password.
 std::string without_password(const std::string& value) {
   const bool may_have_password = value.find('@') != std::string::npos || value.find("://") != std::string::npos;
   return may_have_password ? "***" : value;
@@ -242,7 +242,8 @@ std::map<std::string, std::string> tuning(const Environment& environment, const 
 Environment nccl_environment(const Environment& environment, const std::filesystem::path& root) {
   std::map<std::string, std::string> of_files;
   for (const auto& file : nccl_files(environment, root)) {
-    for (const auto& [name, value] : nccl_lines(file)) of_files.emplace(name, value);  // the first one counts
+    // NCCL uses the first value of a variable.
+    for (const auto& [name, value] : nccl_lines(file)) of_files.emplace(name, value);
   }
   return [environment, of_files](const std::string& name) {
     const auto found = of_files.find(name);

@@ -20,8 +20,8 @@ namespace shakedown {
 
 namespace {
 
-/// Reads all available data without blocking. /dev/kmsg returns one record per call and EPIPE for overwritten records;
-/// at its end it would block until the next record.
+/// Reads all data that is available, without blocking. /dev/kmsg returns one record per call, and EPIPE for records
+/// that were overwritten. At its end, a blocking read would wait for the next record.
 std::optional<std::string> read_now(const std::filesystem::path& file) {
   const TimedCall call("read", file);
   const int descriptor = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -39,15 +39,16 @@ std::optional<std::string> read_now(const std::filesystem::path& file) {
   return failed ? std::nullopt : std::optional(text);
 }
 
-/// Returns the number; nullopt if it does not fit, because any user can write such a line to syslog.
+/// Returns the number in the text. nullopt if it is too large for an int, because any user can write such a line to
+/// syslog.
 std::optional<int> number_in(const std::string& digits) {
   int number = 0;
   const bool is_valid = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc();
   return is_valid ? std::optional(number) : std::nullopt;
 }
 
-/// Reads "Xid (PCI:0000:1b:00): 79", of a MIG instance "Xid (PCI:0000:1b:00 GPU-I:05): 94", and of drivers before 300
-/// "Xid (0000:1b:00): 79".
+/// Reads "Xid (PCI:0000:1b:00): 79". For a MIG instance the line is "Xid (PCI:0000:1b:00 GPU-I:05): 94", and drivers
+/// before 300 write "Xid (0000:1b:00): 79".
 void read_xid(const std::string& line, const std::string& file, KernelLog& log) {
   static const std::regex form(
       R"(NVRM:.* Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)(?:\.[0-9])?( [^)]{0,40})?\): ([0-9]+))");
@@ -57,7 +58,8 @@ void read_xid(const std::string& line, const std::string& file, KernelLog& log) 
   if (code) log.xids.push_back({lower(found[1].str()) + ".0", *code, file});
 }
 
-/// The driver adds lines with the details of an error ("..., Severity 1 Engine instance 30 ..."), which are skipped.
+/// Reads the line of an NVSwitch error. Skips the lines that the driver adds with details ("..., Severity 1 Engine
+/// instance 30 ...").
 void read_switch_error(const std::string& line, KernelLog& log) {
   static const std::regex form(
       R"(nvidia-nvswitch([0-9]{1,4}): SXid \([^)]{0,40}\): ([0-9]+), (Fatal|Non-fatal)(?:, (.*))?)");
@@ -86,10 +88,11 @@ std::optional<KernelLog> read_kernel_log(const std::filesystem::path& root) {
     if (text) break;
   }
   if (!text) return std::nullopt;
-  // The first line of the kernel after a start.
+  // The kernel writes this line first when it starts.
   const auto start = file.empty() ? std::string::npos : text->rfind("Linux version ");
   KernelLog log;
-  std::map<const LogShape*, std::pair<std::string, int>> faults;  // first line, number of lines
+  // By kind of fault: its first line, and the number of its lines.
+  std::map<const LogShape*, std::pair<std::string, int>> faults;
   std::istringstream lines(start == std::string::npos ? *text : text->substr(start));
   constexpr std::size_t longest = 400;
   for (std::string line; std::getline(lines, line);) {
@@ -117,7 +120,7 @@ Facts kernel_log_facts(const std::optional<KernelLog>& log) {
   }
   if (!log) return facts;
   for (const bool is_fatal : {true, false}) {
-    std::map<std::string, int> times;  // by words
+    std::map<std::string, int> times;  // by line: how often it occurs
     double sum = 0;
     for (const auto& error : log->switch_errors) {
       if (error.is_fatal != is_fatal) continue;

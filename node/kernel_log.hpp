@@ -1,4 +1,4 @@
-// The kernel's reports since the host started: errors of GPUs (XIDs) and NVSwitches (SXids), and faults of the
+// The messages of the kernel since the host started: errors of GPUs (XIDs) and NVSwitches (SXids), and faults of the
 // driver, of PCIe and of NICs.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace shakedown {
 struct Xid {
   std::string pci;  // "0000:1b:00.0"
   int code = 0;
-  std::string file = {};  // name of a log that any user can write to; empty for the kernel's own
+  std::string file = {};  // name of the log if any user can write to it; empty for the kernel's own log
 };
 
 /// An error of an NVSwitch: "nvidia-nvswitch3: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 30 LTSSM Fault Up".
@@ -28,15 +28,15 @@ struct SwitchError {
 struct KernelLog {
   std::vector<Xid> xids;
   std::vector<SwitchError> switch_errors;
-  std::vector<std::string> faults;  // the first line of each kind of fault, with its number of lines
+  std::vector<std::string> faults;  // for each kind of fault: its first line, and the number of its lines
 };
 
-/// Returns what the log contains since the host started; nullopt if no log can be read (/dev/kmsg, then
-/// /var/log/{kern.log,messages,syslog}, whose lines of earlier starts are left out).
+/// Returns the contents of the log since the host started. Reads /dev/kmsg, else /var/log/{kern.log,messages,syslog},
+/// whose lines from earlier starts are skipped. nullopt if no log can be read.
 std::optional<KernelLog> read_kernel_log(const std::filesystem::path& root);
 
-/// Returns facts of a host: sxids (fatal errors of NVSwitches), sxids_nonfatal, and kernel_log_faults (kinds of faults,
-/// with their lines).
+/// Returns facts of a host: sxids (fatal errors of NVSwitches), sxids_nonfatal, and kernel_log_faults (the number of
+/// kinds of faults, with a line of each).
 Facts kernel_log_facts(const std::optional<KernelLog>&);
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// This file is long because of NVML: each fact has its own function, some have two for different driver versions, and
-// each may be missing, denied or unsupported independently.
+// Calls NVML. This file is long because each fact has a function of its own, and some have two for different driver
+// versions. Each can be missing, denied or unsupported.
 #include "node/nvml.hpp"
 
 #include <dlfcn.h>
@@ -57,7 +57,7 @@ std::string pci_text(const abi::PciInfo& info) {
   const std::string address(info.bus_id, strnlen(info.bus_id, sizeof info.bus_id));
   std::string lower;
   for (const char c : address) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  // NVML writes the domain with eight digits, Linux with four unless it needs more.
+  // NVML writes the PCI domain with eight digits. Linux writes it with four, unless it needs more.
   const bool wide = lower.size() > 12 && lower.compare(0, 4, "0000") == 0;
   return wide ? lower.substr(4) : lower;
 }
@@ -70,7 +70,7 @@ std::optional<std::string> process_name(unsigned pid) {
 
 }  // namespace
 
-/// The loaded library. Functions are looked up by name at each call; the lookup is much faster than any of them.
+/// The loaded library. A function is looked up by name at each call; the lookup is much faster than the function.
 class NvmlLibrary {
  public:
   explicit NvmlLibrary(Library handle) : handle_(std::move(handle)) {}
@@ -78,7 +78,7 @@ class NvmlLibrary {
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
   ~NvmlLibrary() { static_cast<void>(call(abi::shutdown)); }
 
-  /// Calls a function. Returns the reason of a failure; empty on success.
+  /// Calls a function. If it fails, returns the reason, else an empty text.
   template <class Signature, class... Arguments>
   std::string call(const abi::Function<Signature>& function, Arguments... arguments) const {
     bool unsupported = false;
@@ -96,7 +96,7 @@ class NvmlLibrary {
 
   static std::string reason(abi::Return status) { return status == abi::success ? "" : text_of(status); }
 
-  /// Returns the value that a function writes to its last argument.
+  /// Returns the value that a function stores through its last argument.
   template <class T, class Signature, class... Arguments>
   Answer<T> get(const abi::Function<Signature>& function, Arguments... arguments) const {
     T value{};
@@ -281,8 +281,8 @@ Answer<RemappedRows> NvmlGpu::remapped_rows() const {
 Answer<RetiredPages> NvmlGpu::retired_pages() const {
   std::array<unsigned, 2> counts{};
   for (const unsigned cause : {abi::retired_single_bit, abi::retired_double_bit}) {
-    // Without a buffer for addresses NVML only returns the number of pages, with the status insufficient_size if there
-    // are any.
+    // Without a buffer for addresses, NVML returns only the number of pages. The status is then insufficient_size if
+    // there are any.
     bool missing = false;
     abi::Size* const none = nullptr;
     const auto status = library_->try_call(abi::retired_pages, missing, handle(device_), cause, &counts[cause], none);
@@ -313,7 +313,7 @@ Answer<unsigned> NvmlGpu::recovery_action() const {
   return library_->field<unsigned>(handle(device_), abi::field_recovery_action);
 }
 
-/// Returns the fields of all links, link by link, with one call.
+/// Returns the fields of all links with one call. The fields of a link are next to each other.
 std::vector<Answer<std::uint64_t>> NvmlGpu::fields_of_links(unsigned links, std::span<const unsigned> fields) const {
   std::vector<abi::FieldValue> values(links * fields.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -353,8 +353,8 @@ std::vector<LinkErrors> NvmlGpu::link_errors(unsigned links) const {
   return errors;
 }
 
-/// Returns the state of every link. Newer drivers report the number of links in a field. With older drivers, the first
-/// link whose state NVML refuses ends the list.
+/// Returns the state of every link. Newer drivers report the number of links in a field. For older drivers, the list
+/// ends at the first link whose state NVML does not return.
 Answer<std::vector<Answer<bool>>> NvmlGpu::link_states() const {
   const auto told = library_->field<unsigned>(handle(device_), abi::field_nvlink_count);
   const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
@@ -442,7 +442,7 @@ Answer<std::vector<GpuProcess>> NvmlGpu::processes() const {
   abi::Return status = abi::insufficient_size;
   bool missing = false;
   auto count = static_cast<unsigned>(list.size());
-  // The list may grow between two calls.
+  // Retries, because the list may grow between the two calls.
   for (int attempt = 0; attempt < 5 && status == abi::insufficient_size; ++attempt) {
     list.resize(std::max<std::size_t>(list.size(), count + 16));
     count = static_cast<unsigned>(list.size());

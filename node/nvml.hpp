@@ -1,5 +1,5 @@
-// The state of a GPU according to the NVIDIA driver: clocks, power, errors, links, processes. NVML is loaded at run
-// time. If it or one of its functions is missing, the values are unknown and have a reason.
+// The state of a GPU as the NVIDIA driver reports it: clocks, power, errors, links, processes. NVML is loaded at run
+// time. If the library or one of its functions is missing, the values are unknown and have a reason.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Answer : public std::optional<T> {
   Answer(T value) : std::optional<T>(std::move(value)) {}
   static Answer unknown(std::string why) { return Answer(std::nullopt, std::move(why)); }
 
-  /// Returns "not supported", "no permission", "nvmlDeviceGetX is missing from the library", ...; empty if there is a
-  /// value.
+  /// Returns the reason, such as "not supported", "no permission" or "nvmlDeviceGetX is missing from the library".
+  /// Empty if there is a value.
   const std::string& why() const { return why_; }
 
  private:
@@ -29,7 +29,7 @@ class Answer : public std::optional<T> {
   std::string why_;
 };
 
-/// Reasons why a GPU runs below its highest clock; a set of bits with NVML's values.
+/// Reasons why a GPU runs below its highest clock. A value is a set of bits, which are those of NVML.
 enum class ClockReason : std::uint64_t {
   idle = 0x1,
   applications_setting = 0x2,
@@ -41,21 +41,22 @@ enum class ClockReason : std::uint64_t {
   hw_power_brake = 0x80,
   display_setting = 0x100
 };
-/// The reasons that power or heat impose.
+/// The reasons that are limits of power or heat.
 inline constexpr std::uint64_t power_or_thermal = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
 
 enum class EccErrors { corrected, uncorrected };
-enum class EccSince { reset, manufacture };  // NVML's volatile (since the driver was loaded) and aggregate counters
+/// NVML's "volatile" counters, which start when the driver is loaded, and "aggregate" counters.
+enum class EccSince { reset, manufacture };
 
 struct RemappedRows {
-  unsigned corrected, uncorrected;  // rows remapped because of such errors
-  bool pending, failed;             // pending: takes effect at the next reset
+  unsigned corrected, uncorrected;  // rows remapped because of corrected and of uncorrected errors
+  bool pending, failed;             // pending: the remapping takes effect at the next reset
 };
-struct RetiredPages {  // GPUs before Ampere
+struct RetiredPages {  // retired pages exist only on GPUs before Ampere
   unsigned single_bit, double_bit;
   std::optional<bool> pending;
 };
-struct LinkErrors {  // of one NVLink, since the driver was loaded
+struct LinkErrors {  // errors of one NVLink since the driver was loaded
   Answer<std::uint64_t> replays, recoveries, crc;
 };
 struct Link {  // one NVLink
@@ -66,7 +67,7 @@ struct Link {  // one NVLink
 };
 struct Fabric {
   unsigned state;  // 0 not supported, 1 not started, 2 in progress, 3 completed
-  int status;      // of the registration; 0 = success
+  int status;      // status of the registration; 0: success
   unsigned clique;
   std::string cluster;  // UUID
   unsigned health_mask;
@@ -83,13 +84,13 @@ struct GpuProcess {
   std::optional<std::uint64_t> memory_bytes;
 };
 
-/// Returns the library named by SHAKEDOWN_NVML (used by tests with a simulated library; results record it), else
-/// libnvidia-ml.so.1.
+/// Returns the name of the library: SHAKEDOWN_NVML if it is set, else libnvidia-ml.so.1. Tests set it to a simulated
+/// library, and results record it.
 std::string nvml_library(const Environment&);
 
 class NvmlLibrary;
 
-/// One GPU. Every getter queries the driver; none throws, and each may be called from any thread.
+/// One GPU. Every getter queries the driver. No getter throws, and any thread may call it.
 class NvmlGpu {
  public:
   Answer<std::string> name() const;
@@ -102,14 +103,14 @@ class NvmlGpu {
   Answer<unsigned> sm_mhz_max() const;
   Answer<unsigned> memory_mhz() const;
   Answer<unsigned> memory_mhz_max() const;
-  Answer<double> power_w() const;        // now; if the driver does not report that, the mean over a second
-  Answer<double> mean_power_w() const;   // over a second; on older GPUs the current power
-  Answer<double> power_limit_w() const;  // enforced limit
+  Answer<double> power_w() const;        // current power; if the driver does not report it, the mean over a second
+  Answer<double> mean_power_w() const;   // mean over a second; on older GPUs the current power
+  Answer<double> power_limit_w() const;  // the limit that is enforced now
   Answer<unsigned> temperature_c() const;
   Answer<unsigned> memory_temperature_c() const;
-  /// Returns the action that the driver asks for (nvmlDeviceGpuRecoveryAction_t): 0 for nothing, 1 for a reset.
+  /// Returns the action that the driver recommends (nvmlDeviceGpuRecoveryAction_t). 0 is none, 1 is a reset.
   Answer<unsigned> recovery_action() const;
-  Answer<std::uint64_t> clock_reasons() const;  // bits of ClockReason
+  Answer<std::uint64_t> clock_reasons() const;  // a set of bits of ClockReason
 
   Answer<Modes> ecc() const;
   Answer<std::uint64_t> ecc_errors(EccErrors, EccSince) const;
@@ -117,30 +118,30 @@ class NvmlGpu {
   Answer<RetiredPages> retired_pages() const;
 
   Answer<unsigned> pcie_generation() const;
-  Answer<unsigned> pcie_generation_max() const;  // limit of GPU and slot combined
+  Answer<unsigned> pcie_generation_max() const;  // the highest generation that both GPU and slot support
   Answer<unsigned> pcie_width() const;
   Answer<unsigned> pcie_width_max() const;
   Answer<unsigned> pcie_replays() const;
 
-  unsigned link_count() const;  // 0 if NVML does not report it
+  unsigned link_count() const;  // 0 if NVML does not report the number
   /// Returns every link of the GPU; empty if it has none.
   Answer<std::vector<Link>> links() const;
-  /// Returns the errors of the first `links` links. Suitable for frequent calls, since it does not query states and
-  /// speeds.
+  /// Returns the errors of the first `links` links. Does not query states and speeds, so it can be called frequently.
   std::vector<LinkErrors> link_errors(unsigned links) const;
   Answer<Fabric> fabric() const;
 
   Answer<Modes> mig() const;
   Answer<bool> persistence() const;
   Answer<unsigned> compute_mode() const;  // 0 default, 2 prohibited, 3 exclusive process
-  Answer<bool> vgpu() const;              // a part of a GPU that a hypervisor divides
-  Answer<bool> confidential() const;      // confidential computing: copies to the host are encrypted
+  Answer<bool> vgpu() const;              // true for a part of a GPU that a hypervisor has divided
+  Answer<bool> confidential() const;      // true for confidential computing, in which copies to the host are encrypted
   Answer<GpuMemory> memory() const;
-  /// Returns the processes with a compute context, including this one. NVML omits those that this container cannot see.
+  /// Returns the processes with a compute context, including this one. NVML omits processes that this container cannot
+  /// see.
   Answer<std::vector<GpuProcess>> processes() const;
 
  private:
-  Answer<std::vector<Answer<bool>>> link_states() const;  // for every link: true if active
+  Answer<std::vector<Answer<bool>>> link_states() const;  // for each link: true if it is active
   std::vector<Answer<std::uint64_t>> fields_of_links(unsigned links, std::span<const unsigned> fields) const;
 
   friend class Nvml;
@@ -156,7 +157,7 @@ class Nvml {
  public:
   explicit Nvml(const std::string& library = nvml_library(process_environment()));
 
-  /// Returns the reason why there is no NVML; empty if there is.
+  /// Returns the reason why NVML cannot be used; empty if it can.
   const std::string& problem() const { return problem_; }
 
   Answer<std::string> driver_version() const;
@@ -164,7 +165,7 @@ class Nvml {
   Answer<unsigned> device_count() const;
   std::vector<NvmlGpu> gpus() const;
 
-  /// Returns the GPU with that UUID ("GPU-..."), or if NVML does not know it, the GPU at that PCI address
+  /// Returns the GPU with this UUID ("GPU-..."). If NVML does not know the UUID, returns the GPU at this PCI address
   /// ("0000:1b:00.0").
   Answer<NvmlGpu> find(const std::optional<std::string>& uuid, const std::optional<std::string>& pci) const;
 
@@ -173,7 +174,7 @@ class Nvml {
   std::string problem_;
 };
 
-/// Collects the XIDs (the driver's error reports) of one GPU, starting with its construction.
+/// Collects the XIDs (error reports of the driver) of one GPU. It begins when the object is constructed.
 class XidWatch {
  public:
   explicit XidWatch(const NvmlGpu&);
@@ -181,7 +182,7 @@ class XidWatch {
   XidWatch& operator=(const XidWatch&) = delete;
   ~XidWatch();
 
-  /// Returns the XIDs since the last call. Does not wait.
+  /// Returns the XIDs that were reported after the last call. Does not wait.
   Answer<std::vector<unsigned>> take();
 
  private:

@@ -1,6 +1,6 @@
-// The part of NVML's binary interface that node/nvml.cpp calls. It is declared here, so that a program that is built
-// without nvml.h or a driver can still load the library at run time. Names, numbers and layouts are those of NVIDIA's
-// nvml.h (NVML 12 and 13); tests/node/nvml_abi_test.cpp compares them with that file if it exists.
+// The part of NVML's binary interface that node/nvml.cpp calls. It is declared here so that a program can be built
+// without nvml.h and a driver, and still load the library at run time. Names, numbers and layouts are those of NVIDIA's
+// nvml.h (NVML 12 and 13). If that file exists, tests/node/nvml_abi_test.cpp compares them with it.
 #pragma once
 
 namespace shakedown::nvml_abi {
@@ -30,7 +30,7 @@ struct Memory {
 };
 struct ProcessInfo {  // nvmlProcessInfo_v2_t, used by the functions _v2 and _v3
   unsigned pid;
-  Size used_memory;  // not_available: unknown
+  Size used_memory;  // value if it is unknown: not_available
   unsigned gpu_instance, compute_instance;
 };
 inline constexpr Size not_available = ~Size{0};
@@ -54,13 +54,13 @@ struct FieldValue {
 };
 struct EventData {
   Device device;
-  Size type, data;  // `data` of an XID event is its number
+  Size type, data;  // `data` of an XID event is the number of the XID
   unsigned gpu_instance, compute_instance;
 };
 struct FabricInfo {  // nvmlGpuFabricInfo_v2_t
   unsigned version;
   unsigned char cluster[16];
-  Return status;  // of the registration; valid once the state is completed
+  Return status;  // status of the registration; valid when the state is completed
   unsigned clique;
   unsigned char state;
   unsigned health_mask;
@@ -76,7 +76,7 @@ inline constexpr unsigned nvlink_replay = 0, nvlink_recovery = 1, nvlink_crc_fli
 inline constexpr Size event_xid = 8;
 inline constexpr unsigned links_at_most = 18;
 
-// Fields of nvmlDeviceGetFieldValues; those of NVLink use the link number as their scope.
+// Fields for nvmlDeviceGetFieldValues. The scope of an NVLink field is the number of the link.
 inline constexpr unsigned field_memory_temperature = 82, field_nvlink_count = 91, field_nvlink_replay = 161,
                           field_nvlink_recovery = 162, field_nvlink_crc = 163, field_nvlink_speed = 164,
                           field_power_instant = 186, field_recovery_action = 230;
@@ -113,7 +113,7 @@ inline constexpr GetOf temperature{"nvmlDeviceGetTemperature"};
 inline constexpr GetUnsigned power{"nvmlDeviceGetPowerUsage"};
 inline constexpr GetUnsigned power_limit{"nvmlDeviceGetEnforcedPowerLimit"};
 inline constexpr GetSize event_reasons{"nvmlDeviceGetCurrentClocksEventReasons"};
-inline constexpr GetSize throttle_reasons{"nvmlDeviceGetCurrentClocksThrottleReasons"};  // before driver 535
+inline constexpr GetSize throttle_reasons{"nvmlDeviceGetCurrentClocksThrottleReasons"};  // name in drivers before 535
 inline constexpr GetPair ecc_mode{"nvmlDeviceGetEccMode"};
 inline constexpr Function<Return(Device, unsigned, unsigned, Size*)> ecc_errors{"nvmlDeviceGetTotalEccErrors"};
 inline constexpr Function<Return(Device, unsigned*, unsigned*, unsigned*, unsigned*)> remapped_rows{
@@ -135,7 +135,7 @@ inline constexpr GetUnsigned virtualization_mode{"nvmlDeviceGetVirtualizationMod
 inline constexpr Function<Return(ConfidentialState*)> confidential_state{"nvmlSystemGetConfComputeState"};
 inline constexpr Function<Return(Device, Memory*)> memory{"nvmlDeviceGetMemoryInfo"};
 inline constexpr GetProcesses processes{"nvmlDeviceGetComputeRunningProcesses_v3"};
-inline constexpr GetProcesses processes_v2{"nvmlDeviceGetComputeRunningProcesses_v2"};  // before driver 510
+inline constexpr GetProcesses processes_v2{"nvmlDeviceGetComputeRunningProcesses_v2"};  // name in drivers before 510
 inline constexpr Function<Return(Device, int, FieldValue*)> field_values{"nvmlDeviceGetFieldValues"};
 inline constexpr Function<Return(EventSet*)> event_set_create{"nvmlEventSetCreate"};
 inline constexpr Function<Return(EventSet)> event_set_free{"nvmlEventSetFree"};

@@ -26,7 +26,7 @@ void set(Port& port, PortRole role, std::string reason) {
   port.role_reason = std::move(reason);
 }
 
-/// Returns the interfaces of default routes, and the interfaces below them if they are bonds.
+/// Returns the interfaces of default routes. If one is a bond, also returns the interfaces that it combines.
 std::set<std::string> default_interfaces(const Path& root) {
   std::set<std::string> found;
   for (const auto& line : lines_of(root / "proc/net/route").value_or(std::vector<std::string>{})) {
@@ -41,7 +41,7 @@ std::set<std::string> default_interfaces(const Path& root) {
   return found;
 }
 
-/// True if the vital product data of the device names it as a bridge to NVSwitches. Only root can read it.
+/// True if the vital product data (VPD) of the device names it as a bridge to NVSwitches. Only root can read the VPD.
 bool is_switch_bridge(const Path& device) {
   const TimedCall call("read", device / "vpd");
   std::ifstream file(device / "vpd", std::ios::binary);
@@ -49,7 +49,8 @@ bool is_switch_bridge(const Path& device) {
   return text.find("SW_MNG") != std::string::npos;
 }
 
-/// A host with bridges to its NVSwitches has more InfiniBand ports than GPUs. Reading a VPD takes some 100 ms.
+/// True if the host may have bridges to NVSwitches, because it has more InfiniBand ports than GPUs. This test is made
+/// first, because reading a VPD takes about 100 ms.
 bool may_have_bridges(const std::vector<std::string>& gpus, const std::vector<Port>& ports) {
   return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(),
                                                 [](const Port& port) { return port.infiniband(); })) > gpus.size();
@@ -75,11 +76,12 @@ void assign_named_roles(const Path& root, const std::vector<std::string>& gpus, 
   }
 }
 
-/// Returns the PCI address without its function, which all ports of a NIC share; else the device.
+/// Returns the PCI address without the function number, which is the same for all ports of a NIC. If there is none,
+/// returns the device.
 std::string card_of(const Port& port) { return port.pci ? port.pci->substr(0, port.pci->rfind('.')) : port.device; }
 
 void assign_unused(std::vector<Port>& ports) {
-  std::map<std::string, int> linked;  // by NIC
+  std::map<std::string, int> linked;  // by NIC: the number of its ports that are up
   for (const auto& port : ports) linked[card_of(port)] += port.linked() ? 1 : 0;
   const bool is_any_full = std::any_of(linked.begin(), linked.end(), [](const auto& card) { return card.second > 1; });
   for (auto& port : ports) {
@@ -108,8 +110,8 @@ Ports rails_among(std::vector<Port>& ports) {
 
 double rate_of(const Port& port) { return port.linked() ? port.rate_gbit.value_or(0) : 0; }
 
-/// Keeps the link layer with the highest total rate. The rate of a port that is down is unknown: it is taken for the
-/// highest one of its layer, else of the host.
+/// Keeps the ports of the link layer with the highest total rate. The rate of a port that is down is unknown, so it is
+/// assumed to be the highest rate of its layer, or else of the host.
 void keep_one_layer(Ports& rails) {
   double highest = 1;
   std::map<std::string, double> highest_of, total;
@@ -133,7 +135,7 @@ void keep_one_layer(Ports& rails) {
   });
 }
 
-/// Keeps the ports below a PCIe switch with a GPU, if they are enough to be the rails.
+/// Keeps only the ports that share a PCIe switch with a GPU, if there are enough of them to be the rails.
 void keep_near(const Path& root, const std::vector<std::string>& gpus, Ports& rails) {
   const auto is_near = [&](const Port* port) {
     return port->pci && std::any_of(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
@@ -151,7 +153,8 @@ void keep_near(const Path& root, const std::vector<std::string>& gpus, Ports& ra
   });
 }
 
-/// Decides whether ports that differ from the most frequent rate, or are down, are rails that should be as the others.
+/// Decides about ports that are down or have another rate than most ports: they are either rails with a fault, or not
+/// rails.
 void keep_one_rate(std::size_t gpus, Ports& rails) {
   std::map<double, std::size_t> count;
   for (const auto* port : rails) {

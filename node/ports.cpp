@@ -27,7 +27,7 @@ std::optional<std::string> behind_colon(const std::optional<std::string>& line) 
   return colon == std::string::npos ? *line : line->substr(colon + 2);
 }
 
-/// Returns the address types that the port supports. Unused entries cannot be read.
+/// Returns the types of addresses in the GID table of the port. Unused entries cannot be read.
 std::optional<std::string> gid_types(const Path& port) {
   const auto folder = port / "gid_attrs/types";
   const auto names = names_in(folder);
@@ -39,8 +39,8 @@ std::optional<std::string> gid_types(const Path& port) {
   return types.empty() ? std::nullopt : std::optional(joined(types));
 }
 
-/// Returns the first index in the port's GID table with a RoCE v2 address that is neither empty nor link-local (fe80).
-/// NCCL selects such an index automatically since 2.21; earlier versions need it in NCCL_IB_GID_INDEX.
+/// Returns the first index in the port's GID table that has a RoCE v2 address which is neither empty nor link-local
+/// (fe80). NCCL chooses this index itself since version 2.21; earlier versions need it in NCCL_IB_GID_INDEX.
 std::optional<int> routable_v2(const Path& port) {
   std::vector<int> indices;
   for (const auto& name : names_in(port / "gid_attrs/types").value_or(std::vector<std::string>{})) {
@@ -66,11 +66,11 @@ constexpr std::array error_counters{Counter{"link_downed", "link_downed", &Port:
                                     Counter{"symbol_errors", "symbol_error", &Port::symbol_errors},
                                     Counter{"receive_errors", "port_rcv_errors", &Port::receive_errors}};
 
-/// Reads the settings of an Ethernet interface that RoCE depends on.
+/// Reads the settings of an Ethernet interface on which RoCE depends.
 void read_congestion_control(const Path& interface, Port& port) {
   port.mtu = number_of(interface / "mtu");
   port.trust = line_of(interface / "qos/trust");
-  for (const auto* const point : {"roce_np", "roce_rp"}) {  // receiver and sender
+  for (const auto* const point : {"roce_np", "roce_rp"}) {  // notification point (receiver) and reaction point (sender)
     const auto folder = interface / "ecn" / point / "enable";
     bool is_on = false;
     const auto priorities = names_in(folder);
@@ -107,8 +107,8 @@ std::string described(const Port& port) {
          (port.physical_state ? " (" + *port.physical_state + ")" : "");
 }
 
-/// Returns the rails that are up and slower than the usual rate, which is the most frequent one; of several, the
-/// highest.
+/// Returns the rails that are up and slower than the most frequent rate. If several rates are equally frequent,
+/// compares with the highest of them.
 std::vector<std::string> slow_ports(const std::vector<Port>& rails) {
   std::map<double, int> count;
   for (const auto& port : rails) {
@@ -126,7 +126,7 @@ std::vector<std::string> slow_ports(const std::vector<Port>& rails) {
   return slow;
 }
 
-/// Returns "mlx5_3/1: 255 recoveries, 183,422 symbol errors"; empty if no counter is above 0.
+/// Returns a text such as "mlx5_3/1: 255 recoveries, 183,422 symbol errors"; empty if all counters are 0.
 std::string errors_of(const Port& port) {
   std::vector<std::string> parts;
   for (const auto& [count, what] : {std::pair{port.link_recoveries, "link recoveries"},
@@ -137,7 +137,7 @@ std::string errors_of(const Port& port) {
   return parts.empty() ? "" : port.name() + ": " + joined(parts);
 }
 
-/// Returns "mlx5_1/1: other network, 200 Gb/s, ...; mlx5_3/1 is DOWN" for the ports that are no active rails.
+/// Describes the ports that are not active rails: "mlx5_1/1: other network, 200 Gb/s, ...; mlx5_3/1 is DOWN".
 std::string not_counted(const std::vector<Port>& ports) {
   std::vector<std::string> parts;
   for (const auto& port : ports) {
@@ -151,7 +151,7 @@ std::string not_counted(const std::vector<Port>& ports) {
   return joined(parts, "; ");
 }
 
-/// Returns "8 rails of 400 Gb/s: mlx5_0/1, ...; 1 rail that is not active: mlx5_3/1".
+/// Describes the rails: "8 rails of 400 Gb/s: mlx5_0/1, ...; 1 rail that is not active: mlx5_3/1".
 std::string rails_in_words(const std::vector<Port>& rails) {
   std::map<std::string, std::vector<std::string>> by_rate;
   for (const auto& port : rails) {
@@ -335,7 +335,7 @@ Facts rail_facts(const Path& root, const std::vector<std::string>& gpus,
                  const std::optional<std::vector<Port>>& ports) {
   Facts facts{{"rails", {}}, {"nics_far", {}}};
   if (!ports || gpus.empty()) return facts;
-  // From nvidia-smi topo, nearest first. "?" in a guest that does not know its NUMA nodes.
+  // The distances of nvidia-smi topo, from near to far. "?" is for a guest that does not know its NUMA nodes.
   const std::vector<std::string> near{"PIX", "PXB", "PHB", "NODE", "SYS", "?"};
   std::vector<const Port*> left;
   for (const auto& port : *ports) {
@@ -367,7 +367,7 @@ Fact gpudirect_rdma(const Path& root) {
   for (const auto* module : {"nvidia_peermem", "nv_peer_mem"}) {
     if (is_visible(root / "sys/module" / module)) return number_fact(1, module);
   }
-  // dma-buf needs the driver's open kernel modules and Linux 5.12 or later (NCCL_DMABUF_ENABLE in NCCL's
+  // dma-buf needs the open kernel modules of the driver and Linux 5.12 or later (NCCL_DMABUF_ENABLE in NCCL's
   // documentation).
   const auto flavour = line_of(root / "proc/driver/nvidia/version").value_or("");
   const auto kernel = line_of(root / "proc/sys/kernel/osrelease").value_or("");

@@ -1,4 +1,5 @@
-// InfiniBand and RoCE ports from sysfs, and support of GPUDirect RDMA. Needs no root privileges and no vendor library.
+// InfiniBand and RoCE ports, read from sysfs, and whether GPUDirect RDMA is available. It needs no root privileges and
+// no vendor library.
 #pragma once
 
 #include <filesystem>
@@ -14,71 +15,77 @@
 namespace shakedown {
 
 struct Port {
-  std::string device;  // "mlx5_0"
+  std::string device;  // such as "mlx5_0"
   int number = 1;
   std::optional<std::string> state;           // "ACTIVE", "DOWN", "INIT"
-  std::optional<std::string> physical_state;  // "LinkUp", "Polling", "Disabled"
-  std::optional<std::string> link_layer;      // "InfiniBand" | "Ethernet"
+  std::optional<std::string> physical_state;  // such as "LinkUp", "Polling", "Disabled"
+  std::optional<std::string> link_layer;      // "InfiniBand" or "Ethernet"
   std::optional<double> rate_gbit;            // "400 Gb/sec (4X NDR)" is 400
   std::optional<std::string> gid_types;       // "IB/RoCE v1, RoCE v2"
-  std::optional<int> gid_index;       // of its first routable RoCE v2 address: IPv4, or IPv6 that is not link-local
-  std::optional<std::string> netdev;  // "eth2", the interface of that address
-  std::optional<double> mtu;          // of that interface; sysfs does not report it for InfiniBand
-  std::optional<std::string> trust;   // of that interface: "dscp" or "pcp" decides the priority of a packet
-  std::optional<bool> ecn;            // marks of switches slow the sender down, on one priority at least
+  /// Index of its first routable RoCE v2 address: IPv4, or IPv6 that is not link-local.
+  std::optional<int> gid_index;
+  std::optional<std::string> netdev;  // the interface of that address, such as "eth2"
+  std::optional<double> mtu;          // MTU of that interface; sysfs does not report it for InfiniBand
+  /// Trust setting of that interface: "dscp" or "pcp" decides the priority of a packet.
+  std::optional<std::string> trust;
+  /// True if congestion marks (ECN) of switches slow the sender down, on at least one priority.
+  std::optional<bool> ecn;
   std::optional<std::string> firmware, pci;
   std::optional<int> numa;
-  // Since the counters began: the link went down, recovered by itself, lost a symbol, or received a damaged packet.
+  // Numbers of events since the counters began: the link went down, the link recovered by itself, a symbol was lost, a
+  // damaged packet was received.
   std::optional<double> link_downed, link_recoveries, symbol_errors, receive_errors;
   PortRole role = PortRole::rail;
   std::string role_reason = {};
 
   std::string name() const { return device + "/" + std::to_string(number); }
   bool up() const { return state == "ACTIVE"; }
-  bool waits() const { return state == "INIT" || state == "ARMED"; }  // for a subnet manager
+  bool waits() const { return state == "INIT" || state == "ARMED"; }  // True if the port waits for a subnet manager.
   bool linked() const { return up() || waits(); }
   bool infiniband() const { return link_layer == "InfiniBand"; }
-  bool ethernet() const { return link_layer == "Ethernet"; }  // EFA is neither: its link layer is "Unknown"
+  bool ethernet() const { return link_layer == "Ethernet"; }  // False for EFA, whose link layer is "Unknown".
 };
 
-/// Returns all ports with their roles; empty if the kernel has no such device, nullopt if /sys cannot be read. `gpus`:
-/// PCI addresses. `named`: the rails of a site file, empty for none.
+/// Returns all ports with their roles. Empty if the kernel has no such device; nullopt if /sys cannot be read. `gpus`
+/// are PCI addresses. `named` are the rails of a site file; empty without a site file.
 std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root, const std::vector<std::string>& gpus,
                                             const std::vector<std::string>& named = {});
 
 /// Returns the ports that are rails.
 std::vector<Port> rails_of(const std::optional<std::vector<Port>>&);
 
-/// Error counters by port ("mlx5_3/1").
+/// By port ("mlx5_3/1"): its error counters.
 using PortErrors = std::map<std::string, ErrorCounts>;
 
-/// Returns link_downed, link_recoveries, symbol_errors and receive_errors of these ports; omits those that cannot be
+/// Returns link_downed, link_recoveries, symbol_errors and receive_errors of these ports. Omits counters that cannot be
 /// read.
 PortErrors port_errors(const std::filesystem::path& root, const std::vector<std::string>& ports);
 
-/// Returns the increase of the counters that are in both; omits the others.
+/// Returns how much the counters have grown. Omits counters that are not in both arguments.
 PortErrors grown(const PortErrors& before, const PortErrors& after);
 
 /// Returns the facts of one port, for display or for programs.
 Facts port_facts(const Port&);
 
-/// Returns facts of a host, of rails only: ib_ports, ib_ports_down, roce_ports, roce_ports_down, ib_rate_gbit (the
-/// slowest active port), ib_link_downed (the sum), ib_firmware, roce_rate_gbit, roce_mtu (the smallest of active
-/// ports), roce_gid_index ("3", or by port if they differ), roce_ports_without_v2 (with their names). ports_slow:
-/// active ports that are slower than most. ib_ports_init: ports with a link that wait for a subnet manager.
-/// ports_with_errors: ports whose counters show recoveries, lost symbols or damaged packets. nics: active rails of any
-/// link layer. roce_without_dscp, roce_without_ecn:
-/// rails whose NIC says so; NVIDIA's driver package has the files, Linux has not. rail_ports: the rails in words.
-/// rail_names: their names, sorted.
+/// Returns facts of a host. They are only about rails:
+/// - ib_ports, ib_ports_down, roce_ports, roce_ports_down: numbers of ports. nics: active rails of any link layer.
+/// - ib_rate_gbit, roce_rate_gbit: rate of the slowest active port. ib_link_downed: sum over the ports. ib_firmware.
+/// - roce_mtu: smallest MTU of active ports. roce_gid_index: "3", or the index of each port if they differ.
+///   roce_ports_without_v2: number and names.
+/// - ports_slow: active ports that are slower than most. ib_ports_init: ports that have a link and wait for a subnet
+///   manager. ports_with_errors: ports whose counters show recoveries, lost symbols or damaged packets.
+/// - roce_without_dscp, roce_without_ecn: rails whose NIC reports this. NVIDIA's driver package has the files for it;
+///   Linux's own driver does not.
+/// - rail_ports: a description of the rails. rail_names: their names, sorted.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
-/// Returns facts of a host: rails, the port nearest to each GPU ("GPU0 mlx5_0/1 PIX, GPU1 mlx5_3/1 PXB"), each assigned
-/// once if there are enough ports; and nics_far: GPUs whose port is on the other side of the link between processors
-/// (SYS). `gpus`: PCI addresses in order.
+/// Returns two facts of a host. rails: the port nearest to each GPU ("GPU0 mlx5_0/1 PIX, GPU1 mlx5_3/1 PXB"); if there
+/// are enough ports, each is assigned to one GPU. nics_far: GPUs whose port is at another processor (SYS). `gpus` are
+/// PCI addresses in order.
 Facts rail_facts(const std::filesystem::path& root, const std::vector<std::string>& gpus,
                  const std::optional<std::vector<Port>>&);
 
-/// Returns gpudirect_rdma: 1 with its provider, a module or the kernel's dma-buf, or 0.
+/// Returns the fact gpudirect_rdma: 1 with the provider, which is a module or the kernel's dma-buf, or 0.
 Fact gpudirect_rdma(const std::filesystem::path& root);
 
 }  // namespace shakedown

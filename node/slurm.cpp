@@ -9,8 +9,9 @@ namespace shakedown {
 
 namespace {
 
-/// Returns a field of "NodeName=gpu1 Arch=x86_64 ... State=IDLE+DRAIN ... Reason=bad fan [root@2026-11-22T10:00:00]".
-/// Fields are separated by spaces; a reason may contain spaces and ends before its author in brackets.
+/// Returns a field of the line "NodeName=gpu1 Arch=x86_64 ... State=IDLE+DRAIN ... Reason=bad fan
+/// [root@2026-11-22T10:00:00]". Fields are separated by blanks. A reason may contain blanks; it ends before its author,
+/// who is in brackets.
 std::string field(std::string_view line, std::string_view name, std::string_view end = " ") {
   const auto key = " " + std::string(name) + "=";
   const auto at = line.find(key);
@@ -19,13 +20,13 @@ std::string field(std::string_view line, std::string_view name, std::string_view
   return std::string(rest.substr(0, rest.find(end)));
 }
 
-/// GPUs that a node has according to Slurm.
+/// The GPUs of a node according to Slurm.
 struct ListedGpus {
   double whole = 0;
-  bool has_slices = false;  // MIG instances, of an unknown number of GPUs
+  bool has_slices = false;  // true if MIG instances are listed; the number of their GPUs is unknown
 };
 
-/// True for a name of MIG instances, as gres.conf takes it from NVML: "1g.10gb", "2g.20gb.me".
+/// True for the name of a MIG instance, as gres.conf takes it from NVML: "1g.10gb", "2g.20gb.me".
 bool is_slice(const std::string& type) {
   const auto digits = type.find_first_not_of("0123456789");
   return digits != std::string::npos && digits > 0 && type.compare(digits, 2, "g.") == 0;
@@ -55,8 +56,8 @@ ListedGpus gpus_of(const std::string& gres) {
   return listed;
 }
 
-/// True if a part of a state such as "IDLE+DRAIN" or "DOWN*" keeps jobs away. POWERED_DOWN does not: Slurm switches
-/// the node on for the next job.
+/// True if Slurm gives no jobs to a node in this state, such as "IDLE+DRAIN" or "DOWN*". False for POWERED_DOWN,
+/// because Slurm switches such a node on for the next job.
 bool is_drained(const std::string& state) {
   constexpr std::array words = {"DRAIN",   "DRAINED", "DRAINING",       "DOWN",    "FAIL",
                                 "FAILING", "FUTURE",  "NOT_RESPONDING", "INVALID", "INVALID_REG"};

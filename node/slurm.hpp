@@ -1,4 +1,4 @@
-// The state of a node in Slurm, from the output of `scontrol show node -o`, and problems with it.
+// Reads the state of a node in Slurm, and problems with it, from the output of `scontrol show node -o`.
 #pragma once
 
 #include <optional>

@@ -23,7 +23,7 @@ std::optional<double> number(const Answer<T>& answer) {
   return answer ? std::optional(static_cast<double>(*answer)) : std::nullopt;
 }
 
-/// Returns the known values of one field.
+/// Returns the values of one field, without unknown ones.
 std::vector<double> known(const std::vector<GpuSample>& samples, std::optional<double> GpuSample::*field) {
   std::vector<double> values;
   for (const auto& sample : samples) {
@@ -39,7 +39,8 @@ std::optional<double> mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Returns the fraction of samples with one of these reasons among those with known reasons; nullopt if there are none.
+/// Returns the fraction of samples in which one of these reasons is set. Samples with unknown reasons are ignored;
+/// nullopt if all are unknown.
 std::optional<double> fraction(const std::vector<GpuSample>& samples, std::uint64_t bits) {
   std::size_t told = 0, had = 0;
   for (const auto& sample : samples) {
@@ -167,7 +168,7 @@ ErrorCounts Telemetry::errors() {
   return errors;
 }
 
-/// Samples the GPU, without values that the driver may have cached before the series began.
+/// Samples the GPU. Omits values that the driver may have cached before the series began.
 GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   auto now = sample(gpu_);
   if (settled) return now;
@@ -179,7 +180,8 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   return now;
 }
 
-/// Main function of the thread: samples during a series, and reads the error counters at the beginning and on request.
+/// Main function of the thread. It samples during a series, and reads the error counters at the beginning and on
+/// request.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -200,7 +202,7 @@ void Telemetry::watch() {
   }
 }
 
-/// Samples during one series. A sample that began in one series and ended in another is discarded.
+/// Samples during one series. Drops a sample if the series has ended before the sample was complete.
 void Telemetry::sample_series(std::unique_lock<std::mutex>& lock) {
   const auto series = series_;
   const auto over = [&] { return leave_ || series_ != series; };
@@ -215,7 +217,8 @@ void Telemetry::sample_series(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     if (over()) return;
     samples_.push_back(now);
-    next = std::chrono::steady_clock::now() + interval_;  // avoids constant queries of a slow driver
+    // If a sample takes longer than the interval, waits anyway, so that a slow driver is not queried all the time.
+    next = std::chrono::steady_clock::now() + interval_;
   }
 }
 

@@ -1,5 +1,5 @@
 // Samples a GPU while it is measured: clocks, power, temperature, reasons for lower clocks, and error counters. A
-// thread takes the samples. No sample is dropped, and values that the driver does not report are unknown.
+// thread takes the samples and keeps all of them. Values that the driver does not report are unknown.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,20 @@ namespace shakedown {
 /// One sample of a GPU.
 struct GpuSample {
   std::optional<double> sm_mhz, power_w, temperature_c;
-  std::optional<std::uint64_t> reasons;     // bits of ClockReason
-  std::optional<double> mean_power_w = {};  // over a second
+  std::optional<std::uint64_t> reasons;     // a set of bits of ClockReason
+  std::optional<double> mean_power_w = {};  // mean over a second
 };
 GpuSample sample(const NvmlGpu&);
 
-/// Summary of a series of samples.
+/// A summary of the samples of a series.
 struct GpuSummary {
   std::size_t samples = 0;
   std::optional<double> sm_mhz;         // mean
-  std::optional<double> cycles;         // per operation, if the device counts them
+  std::optional<double> cycles;         // clock cycles per operation, if the device counts them
   std::optional<double> power_w;        // mean
   std::optional<double> temperature_c;  // highest
-  std::optional<double> throttled;      // fraction of the samples with a reason of power or heat
-  Throttle throttle;                    // for these samples; empty if nothing limited the clock
+  std::optional<double> throttled;      // fraction of the samples with a limit of power or heat
+  Throttle throttle;                    // fraction by reason; empty if nothing limited the clock
 };
 
 template <class Archive>
@@ -43,24 +43,25 @@ void members(Archive& archive, GpuSummary& gpu) {
                                                                                                   gpu.throttle);
 }
 
-/// Returns means, extremes and fractions; a field that no sample has is unknown.
+/// Returns means, extremes and fractions of the samples. A field is unknown if no sample has it.
 GpuSummary summary(const std::vector<GpuSample>&);
 
-/// Returns the error counters; omits those that the driver does not report.
+/// Returns the error counters. Omits those that the driver does not report.
 ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 
-/// Returns the increase of the counters that are in both; omits the others.
+/// Returns how much the counters have grown. Omits counters that are not in both arguments.
 ErrorCounts grown(const ErrorCounts& before, const ErrorCounts& after);
 
-/// Samples one GPU between begin and end, and counts its errors on request, in a thread of its own.
+/// Samples one GPU between begin() and end(), and reads its error counters on request. Both run in a thread of the
+/// object.
 class Telemetry {
  public:
   static constexpr std::chrono::milliseconds usual_interval{10};
 
-  /// Time until cached values of the driver are fresh. The driver returns copies that it updates every 100 ms (580.159
-  /// on H200, sampled every 2 ms): one copy for the current power, and one for the other values, in which the mean
-  /// power changes each time. A value is unknown until this time has passed in a series or its copy has changed, since
-  /// it may date from before the series.
+  /// Time after which values that the driver has cached are fresh. The driver returns copies that it updates every 100
+  /// ms (580.159 on H200, sampled every 2 ms). There is one copy for the current power, and one for the other values;
+  /// in the latter, the mean power changes with each update. In a series, a value is unknown until this time has passed
+  /// or its copy has changed, because it may be from before the series.
   static constexpr std::chrono::milliseconds usual_settling{100};
 
   explicit Telemetry(NvmlGpu, std::chrono::milliseconds interval = usual_interval,
@@ -69,18 +70,18 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Starts to sample, after any pending read of the counters is complete: such a read would disturb the measurement.
+  /// Starts to sample. First waits for a read of the error counters to end, because it would disturb the measurement.
   void begin();
 
   /// Stops, and returns the summary of the samples since begin.
   GpuSummary end();
 
-  /// Starts a read of the error counters in the thread and does not wait: it takes some 70 ms if several ranks read
-  /// those of 18 links each. Not allowed between begin and end.
+  /// Starts a read of the error counters in the thread, and does not wait for it. The read takes about 70 ms if several
+  /// ranks each read the counters of 18 links. Not allowed between begin and end.
   void count();
 
-  /// Returns the errors, including XIDs, between the last call (or the beginning) and the last count. Counts first if
-  /// there was no count since then. Waits for the result.
+  /// Returns the errors, including XIDs, from the previous call (or the construction) to the last count(). If count()
+  /// was not called since then, calls it. Waits for the result.
   ErrorCounts errors();
 
  private:
@@ -95,8 +96,8 @@ class Telemetry {
   ErrorCounts before_, now_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t series_ = 0;  // incremented by begin and end; odd: sampling
-  // Numbers of counts requested, completed and returned; the first count is made at the beginning.
+  std::uint64_t series_ = 0;  // begin and end each add 1; an odd value means that a series runs
+  // Numbers of counts that were requested, completed and returned. The first count is made at the beginning.
   std::uint64_t to_count_ = 1, counted_ = 0, told_ = 1;
   bool leave_ = false;
   std::vector<GpuSample> samples_;

@@ -8,7 +8,7 @@ namespace shakedown {
 
 namespace {
 
-/// Returns the path from the root complex to the device: "pci0000:15", "0000:15:01.0", ..., the device.
+/// Returns the path from the root complex to the device, such as "pci0000:15", "0000:15:01.0", and last the device.
 std::vector<std::string> ancestry(const std::filesystem::path& root, const std::string& pci) {
   std::error_code error;
   const auto path = std::filesystem::canonical(root / "sys/bus/pci/devices" / pci, error);
@@ -17,7 +17,7 @@ std::vector<std::string> ancestry(const std::filesystem::path& root, const std::
   for (const auto& part : path) {
     if (!found.empty() || part.string().rfind("pci", 0) == 0) found.push_back(part);
   }
-  if (!found.empty() && found.front() == "pci") found.clear();  // outside of the tree: .../bus/pci/devices
+  if (!found.empty() && found.front() == "pci") found.clear();  // the path is outside of the tree: .../bus/pci/devices
   return found;
 }
 
@@ -40,7 +40,8 @@ std::optional<std::string> pci_distance(const std::filesystem::path& root, const
     return *near == *far ? "NODE" : "SYS";
   }
   if (shared == 1) return "PHB";
-  // Below a common switch, each path has at most a port of the switch and the device after the shared port.
+  // Two devices below the same switch: after the shared port, each path has at most one port of the switch and the
+  // device.
   return from.size() - shared <= 2 && to.size() - shared <= 2 ? "PIX" : "PXB";
 }
 
