@@ -1,5 +1,6 @@
-// AllReduce: the sum over all ranks, from 8 bytes (latency) to gigabytes (bandwidth). Variants: place:in, launch:graph
-// (a batch captured once and replayed), timing:single (tail latency of operations launched one by one).
+// AllReduce: the sum over all ranks, for sizes from 8 bytes (latency) to gigabytes (bandwidth). Variants: place:in
+// works in place; launch:graph captures a batch once and replays it; timing:single launches operations one by one and
+// measures tail latency.
 //
 //   mpirun -np 4 build/bench/bench_allreduce --benchmark_format=json > allreduce.json
 #include <set>
@@ -14,7 +15,7 @@ constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gi
 
 using Sizes = std::set<std::size_t>;
 
-/// Returns the sizes from 8 bytes to `largest`, each `factor` times the one before, plus the sizes in `besides`.
+/// Returns the sizes from 8 bytes to `largest`, each `factor` times the previous one, and the sizes in `besides`.
 Sizes sweep(std::size_t largest, std::size_t factor, const Sizes& besides = {}) {
   Sizes sizes = besides;
   for (std::size_t bytes = 8; bytes <= largest; bytes *= factor) sizes.insert(bytes);
@@ -37,14 +38,15 @@ void add_inside_hosts(Session& session, const Sizes& sizes) {
   }
 }
 
-/// Returns the sizes of published results: 1 MiB, 16 MiB, 1 GiB and 4 GiB (powers of two), and 1, 10, 100 and 1000 MiB.
+/// Returns the sizes for which other people publish results: 1 MiB, 16 MiB, 1 GiB and 4 GiB (powers of two), and 1, 10,
+/// 100 and 1000 MiB.
 Sizes published() { return {mib, 10 * mib, 16 * mib, 100 * mib, 1000 * mib, gib, 4 * gib}; }
 
 void register_on_gpus(Session& session) {
   const bool full = session.full();
   const Sizes landmarks{8, mib, 128 * mib, gib};
   auto sizes = sweep(8 * gib, full ? 2 : 4, published());
-  // The quick tier leaves out sizes that find no faults beyond those found by 1 and 8 GiB in f32.
+  // The quick tier omits sizes that would find no faults except those that 1 and 8 GiB in f32 find.
   if (!full) {
     for (const auto bytes : {2 * gib, 4 * gib}) sizes.erase(bytes);
   }
@@ -54,8 +56,8 @@ void register_on_gpus(Session& session) {
   }
   // With one rank, an in-place AllReduce is a no-op.
   if (session.ranks() > 1) add(session, DType::f32, full ? sweep(8 * gib, 8, landmarks) : Sizes{128 * mib}, Place::in);
-  // For small messages the judge uses the graph. Its times repeat within 3 % from launch to launch, while operations
-  // launched one by one by the host vary by 50 %.
+  // For small messages the judge uses the times of the graph. They repeat within 3 % from launch to launch, while the
+  // times of operations that the host launches one by one vary by 50 %.
   const Sizes small{8, 64, kib, 4 * kib, 64 * kib, 256 * kib, 512 * kib};
   add(session, DType::f32, full ? sweep(512 * kib, 2, small) : small, Place::out, Launch::graph);
   add_inside_hosts(session, sizes);

@@ -1,6 +1,6 @@
 // Checkpoints of a training step: all ranks write parameters and moments of GPT-2 to a disk atomically and read them
-// back. Ten more training steps verify the result. Files are written to --checkpoint-dir, which all ranks must see, and
-// are removed at the end.
+// back. Ten more training steps verify the data. The files are in --checkpoint-dir, which all ranks must see, and are
+// removed at the end.
 //
 //   mpirun -np 4 build/bench/bench_checkpoint --tier=full --checkpoint-dir=/scratch
 #include <fmt/format.h>
@@ -16,10 +16,11 @@ namespace shakedown {
 
 namespace {
 
-/// The rate of a disk varies, and each checkpoint takes seconds.
+/// The rate of a disk varies, and each checkpoint takes seconds, so checkpoints are timed one by one.
 constexpr OneByOne checkpoints{5};
 
-/// Checks at the start, and not only at the end, that a folder named by the user has enough space. Errors: InputError.
+/// Checks that the user's folder has enough space, so that a full disk is reported before the measurement. Errors:
+/// InputError.
 void require_room(const Session& session, const TrainStepSpec& step) {
   const auto& folder = session.options().checkpoint_dir;
   if (folder.empty() || session.rank() != 0) return;
@@ -38,7 +39,7 @@ void add(Session& session, TrainStepSpec step) {
   step.ranks = session.ranks();
   step.rank = session.rank();
   for (const auto op : {CheckpointOp::write, CheckpointOp::read}) {
-    // Plain loops on a CPU are slow, and tests have verified those of the host with ten steps.
+    // Plain loops on a CPU are slow, and the tests already verify the host backend with ten steps.
     const int steps = !session.has_gpus() ? 2 : 10;
     const CheckpointSpec spec{op, step, steps, session.options().checkpoint_folder(),
                               !session.options().checkpoint_dir.empty()};

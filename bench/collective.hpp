@@ -6,8 +6,9 @@
 
 namespace shakedown {
 
-/// Adds a collective. algbw = S / t, where S is the number of bytes actually moved, and busbw as defined by nccl-tests.
-/// A single rank moves no data between GPUs, so it has algbw and latency only. `how`: empty, or OneByOne.
+/// Adds a collective with algbw and busbw. algbw is S / t, where S is the number of bytes that the operation moves;
+/// busbw is defined as in nccl-tests. A single rank moves no data between GPUs, so it has only algbw and latency. `how`
+/// is empty or OneByOne.
 template <class... How>
 void add(Session& session, const CollectiveSpec& spec, How... how) {
   const auto figures = [op = spec.op, ranks = spec.ranks](const Cost& cost, double seconds, int) -> Metrics {
@@ -19,8 +20,8 @@ void add(Session& session, const CollectiveSpec& spec, How... how) {
   session.add(spec, figures, how...);
 }
 
-/// Adds the collective within each host, on all hosts at once, if there are several hosts. The result shows GPUs and
-/// their links without the network between hosts.
+/// If there are several hosts, adds the collective within each host, on all hosts at once. The result shows GPUs and
+/// their links, without the network between hosts.
 inline void add_inside_hosts(Session& session, CollectiveSpec spec) {
   if (session.ranks_per_host() == session.ranks() || session.ranks_per_host() == 1) return;
   spec.ranks = session.ranks_per_host();

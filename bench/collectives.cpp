@@ -1,4 +1,4 @@
-// The collectives other than AllReduce: all_gather, reduce_scatter, alltoall, broadcast, reduce, and sendrecv around a
+// The collectives except AllReduce: all_gather, reduce_scatter, alltoall, broadcast, reduce, and sendrecv around a
 // ring.
 //
 //   mpirun -np 4 build/bench/bench_collectives --benchmark_filter=op:all_gather
@@ -17,7 +17,7 @@ std::set<std::size_t> sizes_for(const Session& session) {
   constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
   if (!session.has_gpus()) return {8, 64 * kib, 4 * mib};
   std::set<std::size_t> sizes{mib, 128 * mib, gib};
-  if (!session.full()) return sizes;  // small AllReduces already measure the start-up latency of NCCL
+  if (!session.full()) return sizes;  // small AllReduces already measure the launch latency of NCCL
   sizes.insert({16 * mib, 4 * gib});
   for (std::size_t bytes = 8; bytes <= 8 * gib; bytes *= 4) sizes.insert(bytes);
   return sizes;

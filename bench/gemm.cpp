@@ -10,44 +10,49 @@ namespace shakedown {
 
 namespace {
 
-/// 2 m n k operations, as vendors count them. 1 TFLOPS = 1e12 operations per second, also for int8.
+/// Counts 2 m n k operations, as vendors do. 1 TFLOPS is 1e12 operations per second, also for int8.
 Metrics figures(const Cost& cost, double seconds, int) { return {{"tflops", cost.flops / seconds / 1e12}}; }
 
 constexpr DType all_types[] = {DType::bf16,     DType::f16,  DType::tf32,  DType::f32,  DType::f64,
                                DType::fp8_e4m3, DType::int8, DType::nvfp4, DType::mxfp8};
 
-/// Types that use units which bf16 does not. f16, tf32 and int8 run on the same tensor cores as bf16.
+/// The types that run on other hardware units than bf16. f16, tf32 and int8 are omitted because they run on the same
+/// tensor cores as bf16.
 constexpr DType quick_types[] = {DType::f32, DType::f64, DType::fp8_e4m3, DType::nvfp4, DType::mxfp8};
 
 constexpr int tokens = 8192;
-/// The power limit takes effect in less than one second; the full tier also lasts until the air is warm.
+/// The power limit takes effect in less than one second. The full tier lasts longer, until the air is warm.
 constexpr double quick_sustained_seconds = 3, sustained_seconds = 10;
 
-/// A linear layer: k input features, n output features.
+/// A linear layer with k input features and n output features.
 struct Projection {
   int n, k;
 };
-/// Queries, keys and values as one product; attention output; gate and up as one product; down.
+/// The layers are: queries, keys and values as one product; attention output; gate and up as one product; down.
 constexpr Projection qwen2_7b[] = {{4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}};
-constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};  // attention output: the 8192 cube
+// The attention output is omitted, because it is the 8192 cube.
+constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};
 
 class Plan {
  public:
   explicit Plan(Session& session) : session_(session) {}
 
-  /// The type that training uses most as cubes (bench_lora_step has its layer shapes), and one size for types of other
-  /// units. The sustained run shows the rate after the power limit takes effect, which is the rate that every job gets.
+  /// Adds cubes of the type that training uses most (bench_lora_step measures its layer shapes), and one size for each
+  /// type that runs on other units. The sustained run shows the rate at the power limit, which is the rate of long
+  /// jobs.
   void quick() {
     for (const int n : {4096, 8192, 16384}) cube(DType::bf16, n);
     for (const auto dtype : quick_types) cube(dtype, 8192);
     sustained(quick_sustained_seconds);
   }
 
-  /// About 85 s on a node: every type in every shape, then the effects of zeros, exact sums, heat and neighbours.
+  /// Adds every type in every shape, and rows that show the effects of zeros, exact sums, heat and neighbours. Takes
+  /// about 85 s on a node.
   void full() {
     for (const auto dtype : all_types) {
       for (const int n : {4096, 8192, 16384}) cube(dtype, n);
-      if (dtype == DType::f32 || dtype == DType::f64) continue;  // no model uses these types, and they take the longest
+      // No model uses these types, and they take the most time.
+      if (dtype == DType::f32 || dtype == DType::f64) continue;
       for (const auto& p : qwen2_7b) session_.add(GemmSpec{dtype, tokens, p.n, p.k}, figures);
       for (const auto& p : llama_70b) session_.add(GemmSpec{dtype, tokens, p.n, p.k}, figures);
     }
@@ -63,7 +68,7 @@ class Plan {
     one_at_a_time();
   }
 
-  /// The smallest cube is fast enough to be followed by a series with checks.
+  /// The smallest cube is fast enough that a verified series can follow it.
   void host() {
     cube(DType::f32, 256);
     for (const auto dtype : {DType::f32, DType::f64}) {
@@ -82,7 +87,7 @@ class Plan {
     session_.add(spec, figures, seconds);
   }
 
-  /// A GPU that is slow together with others but not alone shares power or cooling with them.
+  /// Adds the cube on one GPU at a time. A GPU that is slow only when others work shares power or cooling with them.
   void one_at_a_time() {
     for (int rank = 0; session_.ranks_per_host() > 1 && rank < session_.ranks_per_host(); ++rank) {
       GemmSpec alone = common;

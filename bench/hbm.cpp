@@ -1,5 +1,5 @@
-// Memory bandwidth: streams over the memory of every GPU (or of the host), all at once, far larger than any cache. On
-// the host also the latency of one load from caches and from memory.
+// Memory bandwidth: reads and writes of arrays far larger than any cache, on every GPU (or host) at once. On the host,
+// also the latency of one load from caches and from memory.
 //
 //   mpirun -np 4 build/bench/bench_hbm --tier=full
 
@@ -11,10 +11,11 @@ namespace shakedown {
 
 namespace {
 
-/// The bytes that memory must read and write, as BabelStream counts them. 1 GB = 1e9 bytes.
+/// Counts the bytes that memory must read and write, as BabelStream does. 1 GB is 1e9 bytes.
 Metrics traffic(const Cost& cost, double seconds, int) { return {{"hbm_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
-/// Reports a copy in both conventions: copy_gb_per_s counts the bytes copied, which is half of the traffic.
+/// Reports a copy in both conventions: traffic, and copy_gb_per_s, which counts only the copied bytes and is half of
+/// the traffic.
 Metrics copy_figures(const Cost& cost, double seconds, int ranks) {
   auto figures = traffic(cost, seconds, ranks);
   figures.emplace_back("copy_gb_per_s", figures.front().second / 2);
@@ -68,9 +69,9 @@ void register_hbm(Session& session) {
   } else {
     add(session, HbmOp::copy, Engine::cpu, 256 * mib);
     for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::triad}) add(session, op, Engine::cpu, 64 * mib);
-    // The same sizes on every machine, so that machines can be compared. The first exceeds L1 and fits into the L2 of
-    // any current core. The second exceeds L2 and fits into an L3 that ranks share. The third is in memory; an L3 of
-    // hundreds of MiB serves a part of it.
+    // The sizes are the same on every machine, so that machines can be compared. The first exceeds L1 and fits into the
+    // L2 of any current core. The second exceeds L2 and fits into an L3 that ranks share. The third is in memory; a
+    // part of it can be in an L3 of hundreds of MiB.
     for (const auto bytes : {256 * kib, 8 * mib, 256 * mib}) add_latency(session, bytes);
   }
 }

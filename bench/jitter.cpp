@@ -1,5 +1,5 @@
-// OS jitter: equal quanta of work on every rank at once, on the cores that the rank is bound to. A rank whose core also
-// serves other work feeds its GPU late, and GPU throughput does not show that.
+// OS jitter: all ranks do equal pieces of work at once, each on the cores to which it is bound. If a core also does
+// other work, its rank launches work on the GPU late, and the throughput of the GPU alone does not show this.
 //
 //   mpirun -np 4 build/bench/bench_jitter
 #include "bench/retest.hpp"
@@ -10,7 +10,7 @@ namespace shakedown {
 namespace {
 
 constexpr int operations = 15;         // of about 10 ms each
-constexpr double about_seconds = 0.2;  // in total, without disturbances
+constexpr double about_seconds = 0.2;  // in total, if nothing disturbs them
 
 Metrics figures(const Cost&, double seconds, int) { return {{"quantum_us", seconds / JitterSpec::quanta * 1e6}}; }
 

@@ -1,5 +1,5 @@
-// Host time of the call that launches a kernel, and of the call that launches a graph of kernels, one by one. A CPU
-// that is slow, far from its GPU or disturbed shows here; in training it shows as an idle GPU.
+// Host time of the call that launches a kernel, and of the call that launches a graph of kernels, one by one. It shows
+// a CPU that is slow, far from its GPU or disturbed. In training, such a CPU leaves its GPU idle.
 //
 //   mpirun -np 4 build/bench/bench_launch
 #include "kernels/ops/launch.hpp"
@@ -17,7 +17,7 @@ Metrics figures(const Cost&, double seconds, int) { return {{"launch_us", second
 
 void register_launch(Session& session) {
   std::vector<LaunchSpec> specs{{.op = LaunchOp::kernel}};
-  // The host backend has no kernels and reports that in one row.
+  // The host backend has no kernels. One row is enough to report this.
   if (session.has_gpus()) specs.push_back({.op = LaunchOp::graph, .kernels = 20});
   add_with_second_turn(session, specs, figures, OneByOne{calls});
 }

@@ -1,8 +1,8 @@
-// Peer copies. All ranks of a host copy at once, each to or from the rank `shift` places away, so that n - 1 rows cover
-// every ordered pair. Further rows measure the latency of one load from the memory of a peer. For "read" the
-// destination pulls, for "write" the source pushes; the value is stored at the rank of the destination. A pair with a
-// low value is then measured alone. The full tier, or a filter that names a pair, measures every pair alone and both
-// directions of each at once. A shift also loads both directions of every port.
+// Peer copies. In a row with a shift, all ranks of a host copy at once, each from or to the rank that is `shift` places
+// after it. The n - 1 shifts cover every ordered pair, and load both directions of every port. More rows measure the
+// latency of one load from the memory of a peer. For "read" the destination copies, for "write" the source does; the
+// value is stored at the rank of the destination. A pair with a low value is then measured alone. The full tier, or a
+// filter that names a pair, measures every pair alone, in each direction and in both at once.
 //
 //   mpirun -np 4 build/bench/bench_p2p
 //   mpirun -np 4 build/bench/bench_p2p --benchmark_filter=src:0/dst:1
@@ -22,11 +22,10 @@ namespace {
 
 constexpr std::size_t latency_bytes = std::size_t{2} << 20;  // as in the latency tests of nvbandwidth
 
-/// Counts each byte once; for bidirectional copies, the sum of both directions. 1 GB = 1e9 bytes.
+/// Counts each byte once. A bidirectional copy counts the sum of both directions. 1 GB is 1e9 bytes.
 Metrics bandwidth(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
-/// Adds a pair. On a host with one rank, the pair 0, 1 is waived rather than left out, so that the result gives the
-/// reason.
+/// Adds a pair. On a host with one rank, adds the pair 0, 1 as a waived row, so that the result says why it is missing.
 template <class Spec>
 void add_pair(Session& session, const Spec& spec, const Figures& figures) {
   if (session.ranks_per_host() > 1) return session.add(spec, figures);
@@ -78,14 +77,14 @@ void add_latency(Session& session, const Spec& spec) {
 using Measured = std::map<std::string, std::vector<RankData>>;
 
 /// Returns the fraction of the upper quartile below which a copy is low. Copies with equal load differ by 0.1 % between
-/// GPUs. Ranks on CPUs share cores.
+/// GPUs. The fraction for ranks on CPUs is lower, because they share cores.
 double low_part(bool gpus) { return gpus ? 0.97 : 0.25; }
 
-/// Adds the pairs whose copies are low in the shifts of one operation. The shift shows a low value; the pair alone
-/// shows whether the link is slow, or other traffic over the two ports.
+/// Adds the pairs whose copies are low in the shifts of an operation. In a shift, other traffic over the two ports can
+/// make a copy slow; in the pair alone, only the link can.
 void add_low_pairs(Session& session, const Measured& measured, Engine engine, std::size_t bytes) {
   for (const auto op : {CopyOp::read, CopyOp::write}) {
-    std::map<std::pair<int, int>, double> copies;  // by local ranks; the lowest value of all hosts
+    std::map<std::pair<int, int>, double> copies;  // by local ranks of the pair: the lowest value of all hosts
     std::vector<double> all;
     each_shift(session, [&](int shift) {
       const auto row = measured.find(key(PeerShiftSpec{op, engine, shift, bytes}));
@@ -116,7 +115,7 @@ void register_p2p(Session& session) {
   const auto engine = cuda ? Engine::ce : Engine::cpu, loads = cuda ? Engine::sm : Engine::cpu;
   const std::size_t bytes = std::size_t{1} << (cuda ? 30 : 26);
   const bool named = session.options().filter.find("src:") != std::string::npos;
-  // A host with one rank reports that in the row of a pair.
+  // A host with one rank adds a pair, to report that it has no pairs.
   const bool pairs = full || named || session.ranks_per_host() < 2;
   for (const auto op : {CopyOp::read, CopyOp::write}) {
     add_shifts(session, op, engine, bytes);
@@ -126,8 +125,8 @@ void register_p2p(Session& session) {
     if (cuda && (full || named)) add_pairs(session, op, Engine::sm, bytes);
     if (cuda && full) add_both_ways(session, op, Engine::sm, bytes);
   }
-  // Reads by kernels send a request for each line, which competes with the data that other GPUs read from them (337
-  // GB/s). Without that data the rate is 375 GB/s.
+  // A kernel that reads sends a request for each line. The requests compete with the data that other GPUs read from
+  // this one, which gives 337 GB/s. Without that data the rate is 375 GB/s.
   if (cuda && full) add_pair(session, PeerShiftSpec{CopyOp::read, Engine::sm, 1, bytes, true}, bandwidth);
   each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });
   if (!pairs) {

@@ -9,7 +9,7 @@ namespace shakedown {
 
 namespace {
 
-/// Counts each byte once; for bidirectional copies, the sum of both directions. 1 GB = 1e9 bytes.
+/// Counts each byte once. A bidirectional copy counts the sum of both directions. 1 GB is 1e9 bytes.
 Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
 }  // namespace
@@ -17,7 +17,7 @@ Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s
 void register_pcie(Session& session) {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const bool full = session.full();
-  // The host backend has no GPU to copy to and reports that in one row.
+  // The host backend has no GPU to copy to. One row is enough to report this.
   if (!session.has_gpus()) return session.add(PcieSpec{PcieOp::h2d, bytes}, figures);
   for (const auto op : {PcieOp::h2d, PcieOp::d2h, PcieOp::both}) {
     session.add(PcieSpec{op, bytes}, figures);

@@ -1,5 +1,6 @@
-// Retests a measurement in which a rank is an outlier; only an outlier in both turns fails. The retest has its own key,
-// since its class has other rows. fixtures/program/suite.cpp repeats measurements that no other row can confirm.
+// Repeats a measurement in which one rank is an outlier. Only a rank that is an outlier in both turns fails. The second
+// turn has a key of its own, so that it belongs to another class of rows. fixtures/program/suite.cpp repeats
+// measurements that no other row can confirm.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +23,11 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
   for (const auto& own : column->second) {
     if (own) seconds.push_back(*own);
   }
-  constexpr double off = 1.4;  // below the limit for outliers (thresholds/catalogue/metrics.cpp)
+  constexpr double off = 1.4;  // lower than the limit for outliers (thresholds/catalogue/metrics.cpp)
   return !seconds.empty() && *std::max_element(seconds.begin(), seconds.end()) > off * quantile(seconds, 0.25);
 }
 
-/// Adds the measurements. Those with an outlier are repeated later as `turn` 2.
+/// Adds the measurements. If one has an outlier, it is repeated later as `turn` 2.
 template <class Spec>
 void add_with_second_turn(Session& session, const std::vector<Spec>& specs, const Figures& figures, OneByOne one_by_one,
                           double least_seconds = 0) {

@@ -21,7 +21,7 @@ void register_train_step(Session& session) {
     add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
     add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
-    // A single rank cannot shard.
+    // A single rank cannot shard its model, so these rows need several ranks.
     for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
       if (session.ranks() < 2) continue;
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
@@ -46,8 +46,8 @@ void register_train_step(Session& session) {
          nullptr});
     return;
   }
-  // The cost of tensor parallelism, on 8 layers of Qwen2-7B and Llama 3.1 8B that one GPU can train, and on GPT-2. No
-  // rule judges these rows.
+  // Measures the cost of tensor parallelism with 8 layers of Qwen2-7B and Llama 3.1 8B, which fit on one GPU, and with
+  // GPT-2. No rule judges these rows.
   constexpr bool on_request = true;
   for (const int tp : {1, 2, 4}) {
     if (session.ranks() % tp != 0) continue;
@@ -56,7 +56,7 @@ void register_train_step(Session& session) {
     }
     if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
-  // The unsharded model on one rank; its losses must equal those of the sharded one.
+  // The same model on one rank. Its losses must equal those of the sharded model.
   if (session.ranks() == 1) {
     add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},
              on_request);
@@ -75,7 +75,8 @@ void register_train_step(Session& session) {
 
 namespace {
 
-/// Returns the GPUs of the shipped profiles with the memory that a healthy one has at least, the smallest first.
+/// Returns the GPUs of the shipped profiles, the smallest memory first. The memory of each is the minimum of a healthy
+/// GPU.
 std::vector<training::GpuKind> known_gpus() {
   std::vector<training::GpuKind> gpus;
   for (const Profile& profile : load_profiles(beside_program("share/shakedown/thresholds"))) {

@@ -1,5 +1,4 @@
-// Inventory: describes this machine, as text or as JSON. Under mpirun it describes all hosts and the differences
-// between them.
+// Inventory: describes this machine as text or as JSON. Under mpirun it describes all hosts and how they differ.
 //
 //   build/bench/inventory
 //   mpirun -np 16 --map-by ppr:1:node build/bench/inventory gpu
@@ -14,7 +13,7 @@
 
 namespace {
 
-constexpr double limit = 120;  // seconds
+constexpr double limit = 120;  // in seconds
 
 const char* const help =
     "usage: [mpirun -np N] inventory [summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]\n"

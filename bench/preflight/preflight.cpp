@@ -1,6 +1,6 @@
-// Pre-flight: checks that this is the machine that was ordered, and that it is healthy. Reads facts in seconds, before
-// any benchmark runs; the rules of the profile judge them. A GPU that CUDA cannot open is reported as a fact and does
-// not stop pre-flight.
+// Pre-flight: checks that this is the machine that was ordered, and that it is healthy. It reads facts in seconds,
+// before any benchmark runs, and the rules of the profile judge them. If CUDA cannot open a GPU, this is a fact, and
+// pre-flight continues.
 //
 //   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
 //   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me --dcgm=1
@@ -30,7 +30,7 @@ namespace {
 
 bool speaks_for_host(World& world) { return world.on_host().rank() == 0; }
 
-/// Returns the number of GPUs that NVML shows and CUDA does not; 0 if a setting hides GPUs on purpose.
+/// Returns the number of GPUs that NVML reports and CUDA does not. 0 if a setting hides GPUs on purpose.
 Fact missing_in_cuda(const InspectionContext& context) {
   if (const auto mask = gpu_mask(process_environment())) return number_fact(0, mask->text);
   const auto nvml = context.host.host.find("gpus_nvml");
@@ -52,7 +52,8 @@ Facts host_facts(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// Returns the facts of this rank's GPU, read before any rank opened a GPU; nullptr if it is unknown which GPU that is.
+/// Returns the facts of this rank's GPU from before any rank opened a GPU; nullptr if it is unknown which GPU is this
+/// rank's.
 const Facts* own_gpu(const InspectionContext& context) {
   if (!context.known) return nullptr;
   const auto& [uuid, pci] = std::tie(context.known->uuid, context.known->pci);
@@ -62,8 +63,8 @@ const Facts* own_gpu(const InspectionContext& context) {
   return nullptr;
 }
 
-/// Returns the current state of the GPU with the device open, since an idle GPU lowers the speed of its PCIe link.
-/// Facts about other programs on the GPU come from the earlier reading.
+/// Returns the current state of the GPU. The device must be open, because an idle GPU lowers the speed of its PCIe
+/// link. Facts about other programs on the GPU come from the earlier reading.
 Facts gpu_state(World&, const InspectionContext& context) {
   Facts facts;
   if (const auto* const before = own_gpu(context)) {
@@ -104,7 +105,7 @@ Facts software(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// Returns 1 if a rank runs on the NUMA node of its GPU, else 0. A rank that is not bound also gives 1.
+/// Returns 1 if the rank runs on the NUMA node of its GPU, or is not bound to cores; else 0.
 Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const Cpus& cpus) {
   if (nodes == 1) return number_fact(1);
   if (!gpu) return number_fact(std::nullopt, "the NUMA node of the GPU is unknown");
@@ -129,7 +130,7 @@ Facts binding(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// Returns the offset of this host's clock from that of rank 0. The accuracy is half an MPI round trip.
+/// Returns the offset of this host's clock from that of rank 0. It is accurate to half an MPI round trip.
 Facts clock_offset(World& world, const InspectionContext&) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -143,8 +144,8 @@ Facts network(World& world, const InspectionContext& context) {
   return reach_all_hosts(world, nccl_environment(process_environment(), context.root)("NCCL_SOCKET_IFNAME"));
 }
 
-/// Returns what Slurm reports about the nodes of this job. Only rank 0 asks, since the controller serves other jobs
-/// too. The time limit is 10 s.
+/// Returns what Slurm reports about the nodes of this job. Only rank 0 asks, because the controller also serves other
+/// jobs. The time limit is 10 s.
 Facts slurm(World& world, const InspectionContext& context) {
   CommandOutput said;
   if (world.rank() == 0) {
@@ -164,7 +165,8 @@ Facts slurm(World& world, const InspectionContext& context) {
   return slurm_facts(answer.text, node.value_or(host_name()), gpus == host.end() ? std::nullopt : gpus->second.number);
 }
 
-/// Runs NVIDIA's diagnostics on the first rank of each host, while the other ranks wait and their GPUs are idle.
+/// Runs NVIDIA's diagnostics on the first rank of each host. The other ranks wait meanwhile, so that their GPUs are
+/// idle.
 class Dcgm {
  public:
   Dcgm(int level, double timeout) : level_(level), limit_(dcgm_limit(level, timeout)) {}
@@ -174,7 +176,7 @@ class Dcgm {
     const auto* const own = own_gpu(context);
     const auto& gpus = context.host.gpus;
     std::set<std::size_t> of_ranks;
-    // The NVML index plus one; 0 if NVML does not know the GPU of this rank.
+    // A rank sends the NVML index of its GPU plus one, or 0 if NVML does not know the GPU.
     for (const int number : gather(world.on_host(), own == nullptr ? 0 : static_cast<int>(own - gpus.data()) + 1)) {
       if (number > 0) of_ranks.insert(static_cast<std::size_t>(number) - 1);
     }
@@ -241,7 +243,7 @@ void register_preflight(Session& session) {
   session.add("preflight/of:binding", binding);
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
-  // A prolog and a health check are not job steps, but must get the GPUs that Slurm promises, too.
+  // Scripts such as a prolog and a health check are not job steps, but they also must get the GPUs that Slurm promises.
   if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE"))
     session.add("preflight/of:slurm", slurm);
   if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
