@@ -1,5 +1,5 @@
-// Events: errors that drivers, kernels and ports report, what each means and what helps. The table is
-// thresholds/events/events.yaml, as the build has checked it. Pure.
+// Events: errors that drivers, kernels and ports report, what they mean and which action helps. The build checks
+// thresholds/events/events.yaml and makes the table from it. The functions are pure.
 #pragma once
 
 #include <span>
@@ -9,30 +9,31 @@
 
 namespace shakedown {
 
-/// What NVIDIA says to do at once after an XID.
+/// The immediate action that NVIDIA recommends after an XID.
 struct XidAction {
   std::string_view name, means;  // "RESTART_BM", "restart the node, power included; ..."
-  bool condemns = false;         // the GPU gets no work before that is done
-  bool ignore = false;           // no fault by itself
+  bool condemns = false;         // true: the GPU must get no work before this action
+  bool ignore = false;           // true: the XID is not a fault
 };
 
-/// An XID, the number by which the driver reports an error.
+/// An XID. This is the number under which the driver reports an error.
 struct XidRow {
   int number;
   std::string_view means, action;  // "the GPU has fallen off the bus", "RESTART_BM"
-  bool of_program = false;         // a program is the usual cause
+  bool of_program = false;         // true: a program is the usual cause
 };
 
-/// A line of a log that means a fault: `contains` occurs after `driver`, which is a kind of sensor in the log of a BMC.
+/// A line of a log that means a fault: it contains `driver` and, after it, `contains`. In the log of a BMC, `driver` is
+/// a kind of sensor.
 struct LogShape {
   std::string_view driver, contains, means;
 };
 
-/// A limit of an error counter of a port; of several rows of a counter, the first that is exceeded holds.
+/// A limit of an error counter of a port. If a counter has several rows, the first row whose limit is exceeded decides.
 struct PortLimit {
   std::string_view counter, words;
-  double per_hour;  // 0: none at all
-  bool fails;       // else it is a warning
+  double per_hour;  // 0: a single error exceeds the limit
+  bool fails;       // true: exceeding it is a failure; false: a warning
   std::string_view source;
 };
 
@@ -47,11 +48,11 @@ std::span<const LogShape> log_shapes();  // of the kernel's log
 std::span<const LogShape> bmc_shapes();  // of a BMC's event log
 std::span<const PortLimit> port_limits();
 
-/// True if NVIDIA says to reset or restart the GPU, or to have it examined, before it gets work again. False for XIDs
-/// that are followed by another one, end with the program, or are not in the catalogue.
+/// True if NVIDIA says that the GPU must be reset, restarted or examined before it gets work again. False for XIDs that
+/// another XID follows, that end with the program, or that are not in the catalogue.
 bool condemns(int xid);
 
-/// True for XIDs that a program causes, or that NVIDIA says to ignore. False for those that are not in the catalogue.
+/// True for XIDs that a program causes, or that NVIDIA says to ignore. False for XIDs that are not in the catalogue.
 bool is_harmless(int xid);
 
 /// Returns the known faults of this version of "driver" or "nccl".
@@ -61,7 +62,7 @@ std::vector<FaultyVersion> faults_of(std::string_view component, std::string_vie
 std::string_view action_in_words(std::string_view action);
 
 /// Returns "the GPU has fallen off the bus; NVIDIA: restart the node, ... (RESTART_BM)" for the counter "xid_79"
-/// (base/gpu_health.hpp). Empty if it is not an XID, or an unknown one.
+/// (base/gpu_health.hpp). Empty if the counter is not an XID, or the XID is unknown.
 std::string advice_on(const std::string& counter);
 
 }  // namespace shakedown
