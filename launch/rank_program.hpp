@@ -51,9 +51,6 @@ std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const P
 /// True if a program ran to its end: exit code 0, or 1 if it has rows with errors. Any other code is a crash.
 bool succeeded(const Ending&);
 
-/// Returns the ranks that died in earlier programs of the run. The run's folder records them.
-std::vector<DeadRank> dead_ranks_in(const std::filesystem::path& folder);
-
 /// A benchmark program on all ranks. It has a log, messages for the user, and time limits for its silence.
 class RankProgram {
  public:
@@ -76,9 +73,7 @@ class RankProgram {
   void complain(const Ending&, const std::string& what, const std::string& printed = "");
 
   Job job;
-  std::vector<std::string> lost;  // hosts that the ranks reported as lost
-  std::vector<int> dead_ranks;    // ranks that other ranks or the launcher reported as dead
-  std::string said;               // last message of the ranks to the user
+  /// A benchmark program on all ranks. It has a log, messages for the user, and time limits for its silence.
   int starts = 1;
   bool measured = false;  // true if a row has begun or a result has arrived
 
