@@ -20,11 +20,6 @@ namespace {
 /// sample.
 constexpr double least_counted_seconds = 5e-4;
 
-/// Rate at which the driver is assumed to clear freed memory. It does so asynchronously, with the engine that copies
-/// from the host. On an H200 it clears 223 GB/s. Until it is done, 0.65 s after a memory test, copies from the host
-/// reach 29.6 instead of 55.4 GB/s; the other direction is not slower (measured, 2026-11).
-constexpr double cleared_bytes_per_second = 190e9;
-
 }  // namespace
 
 int ordinal_for(const Placement& placement, int visible) {
@@ -78,7 +73,7 @@ double CudaDevice::seconds(Work& work, int repeats) {
 std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
   timed_ = {};  // the next Work may have the same address
   using Clock = std::chrono::steady_clock;
-  const std::chrono::duration<double> clearing(static_cast<double>(prepared_bytes_) / cleared_bytes_per_second);
+  const std::chrono::duration<double> clearing(static_cast<double>(prepared_bytes_) / clearing_rate(gpu_.properties()));
   cleared_ = std::max(cleared_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(clearing);
   prepared_bytes_ = 0;
   if (!spec.cuda_maker) return Device::prepare(spec);

@@ -29,6 +29,20 @@ DeviceMemory allocate(std::size_t bytes) {
   return DeviceMemory(memory);
 }
 
+int attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal));
+  return value;
+}
+
+/// CUDA states clocks in kHz and the bus in bits. The bus moves data twice per clock.
+GpuProperties properties_of(int ordinal) {
+  const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal) / 8.0;
+  return {.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, ordinal),
+          .clock_hz = 1e3 * attribute(cudaDevAttrClockRate, ordinal),
+          .memory_bytes_per_s = 2e3 * attribute(cudaDevAttrMemoryClockRate, ordinal) * bus_bytes};
+}
+
 }  // namespace
 
 std::size_t free_memory() {
@@ -48,8 +62,8 @@ Buffer::Buffer(std::size_t bytes, std::size_t granule)
 Gpu::Gpu(int ordinal, const Placement& placement)
     : ordinal_(ordinal), local_rank_(placement.local_rank), local_size_(placement.local_size) {
   check(cudaSetDevice(ordinal));
-  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, ordinal));
-  check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, ordinal));
+  properties_ = properties_of(ordinal);
+  major_ = attribute(cudaDevAttrComputeCapabilityMajor, ordinal);
   stream_ = make_stream();
   tally_ = Buffer(sizeof(Tally));
   sum_ = Buffer(sizeof(unsigned long long));

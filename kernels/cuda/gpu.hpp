@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/handle.hpp"
 #include "kernels/device.hpp"
+#include "kernels/gpu_sizes.hpp"
 
 namespace shakedown::cuda {
 
@@ -76,7 +77,8 @@ class Gpu {
   int ordinal() const { return ordinal_; }
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
-  int multiprocessors() const { return multiprocessors_; }
+  int multiprocessors() const { return properties_.multiprocessors; }
+  const GpuProperties& properties() const { return properties_; }
   /// Returns the major compute capability: 9 for 9.0.
   int major() const { return major_; }
   cudaStream_t stream() const { return stream_.get(); }
@@ -120,7 +122,8 @@ class Gpu {
 
  private:
   int ordinal_, local_rank_, local_size_;
-  int multiprocessors_ = 0, major_ = 0;
+  int major_ = 0;
+  GpuProperties properties_;
   Stream stream_;
   Buffer tally_, sum_;
   std::vector<Buffer> retired_;

@@ -2,6 +2,7 @@
 // Errors of all walks are counted, not only those of the last one.
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/archive.hpp"
+#include "base/statistics.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/known_data.hpp"
@@ -22,8 +24,6 @@ namespace {
 /// Memory left for the driver, for kernels that are loaded on first use, and for other tools that query the GPU.
 constexpr std::size_t left_free = std::size_t{512} << 20;
 /// Memory is allocated in pieces, since one large allocation may fail where several smaller ones succeed.
-constexpr double walked_bytes_per_second = 2.5e12;  // approximate rate of a walk that runs together with products, to
-                                                    // queue enough of them
 constexpr std::size_t largest_piece = std::size_t{8} << 30, smallest_piece = std::size_t{32} << 20;
 
 std::vector<Buffer> nearly_all_memory() {
@@ -54,6 +54,7 @@ class LoadOfProducts {
     fill_normal(gpu, b_, DType::bf16, std::size_t{n} * n, 2);
     check(product_.enqueue(algorithm_, operands(), gpu.stream()));
     first_ = digest_of(gpu, d_);
+    seconds_of_one_ = time_one();
   }
   LoadOfProducts(const LoadOfProducts&) = delete;
   LoadOfProducts& operator=(const LoadOfProducts&) = delete;
@@ -64,11 +65,14 @@ class LoadOfProducts {
   void start(double seconds) {
     check(cudaEventRecord(begin_.get(), gpu_.stream()));
     check(cudaStreamWaitEvent(stream_.get(), begin_.get()));
-    const int count = std::max(1, static_cast<int>(seconds / seconds_of_one));
+    const int count = std::max(1, static_cast<int>(seconds / loaded_product_seconds(seconds_of_one_)));
     for (int i = 0; i < count; ++i) check(product_.enqueue(algorithm_, operands(), stream_.get()));
     check(cudaEventRecord(end_.get(), stream_.get()));
   }
   void join() const { check(cudaStreamWaitEvent(gpu_.stream(), end_.get())); }
+
+  /// Makes all ranks queue as many products: for the median of their times.
+  void agree(Group& group) { seconds_of_one_ = median(gather(group, seconds_of_one_)); }
 
   /// True if the last product has the same bits as the first one, which ran alone.
   bool reproduced() const { return digest_of(gpu_, d_) == first_; }
@@ -76,10 +80,24 @@ class LoadOfProducts {
  private:
   static constexpr std::uint64_t n = 8192;
   static constexpr std::size_t bytes = 2 * n * n, workspace_bytes = std::size_t{32} << 20;
-  static constexpr double seconds_of_one = 2e-3;  // an H200 takes 1.4 ms for one that runs alone
   static constexpr MatmulMatrix matrix{CUDA_R_16BF, n, n, n};
 
   MatmulOperands operands() const { return {a_.data(), b_.data(), d_.data(), d_.data(), workspace_.data()}; }
+
+  /// Returns the seconds of one product that runs alone, from the fastest of three.
+  double time_one() {
+    float fastest = std::numeric_limits<float>::max();
+    for (int i = 0; i < 3; ++i) {
+      check(cudaEventRecord(begin_.get(), gpu_.stream()));
+      check(product_.enqueue(algorithm_, operands(), gpu_.stream()));
+      check(cudaEventRecord(end_.get(), gpu_.stream()));
+      check(cudaEventSynchronize(end_.get()));
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));
+      fastest = std::min(fastest, milliseconds);
+    }
+    return static_cast<double>(fastest) * 1e-3;
+  }
 
   const Gpu& gpu_;
   Buffer a_, b_, d_, workspace_;
@@ -87,6 +105,7 @@ class LoadOfProducts {
   Matmul product_{blas_.get(), {CUBLAS_COMPUTE_32F, CUDA_R_32F, matrix, matrix, matrix, false, false, workspace_bytes}};
   MatmulAlgorithm algorithm_{};
   std::optional<std::uint64_t> first_;
+  double seconds_of_one_ = 0;
   Stream stream_ = make_first_stream();
   Event begin_ = make_event(), end_ = make_event();
 };
@@ -110,13 +129,14 @@ class MemoryTest final : public Work {
   void connect(Group& group) override {
     const auto all = gather(group, allocated_);
     under_test_ = std::min(under_test_, *std::min_element(all.begin(), all.end()));
+    if (products_) products_->agree(group);
     reset();
   }
 
   void enqueue() override {
     ++walks_;
     inverted_ = reference::inversion(walks_);
-    if (products_) products_->start(cost().bytes / walked_bytes_per_second);
+    if (products_) products_->start(cost().bytes / loaded_walk_rate(gpu_.properties()));
     for (const auto& piece : pieces()) write_piece(gpu_.stream(), piece, spec_.pattern, inverted_);
     if (spec_.pattern == TestPattern::moving) {
       check_all(Pass::up);

@@ -39,6 +39,7 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .accumulation = static_cast<std::size_t>(spec.accumulation),
                   .ranks = spec.ranks / spec.tp,
                   .retain = spec.retain,
+                  .loss_chunk = spec.logit_rows,
                   .sums = spec.sums,
                   .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float),
                   .shard = spec.shard,
@@ -150,8 +151,9 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
   } else if (key == "shard") {
     word(s.shard, {Shard::none, Shard::optimizer, Shard::weights});
   } else {
-    throw InputError(part + ": '" + key +
-                     "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in batch:64");
+    throw InputError(
+        part + ": '" + key +
+        "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in batch:64");
   }
   return s;
 }

@@ -27,10 +27,8 @@ struct StepShape {
   int ranks = 1;
   Retain retain = Retain::rebuild;
   AdapterPath path = AdapterPath::augmented;
-  /// Number of rows of logits in memory at a time. It is 28 tiles of 128 rows. A hidden size of 3584 has 14 tiles of
-  /// 256 columns, so all but 4 of 132 multiprocessors get three tiles each; with 2048 rows 40 would be idle.
-  std::size_t loss_chunk = 3584;
-  DType sums = DType::f32;  // type of gradients in transfers between ranks, if masters are f32
+  std::size_t loss_chunk = 3584;  // number of rows of logits in memory at a time
+  DType sums = DType::f32;        // type of gradients in transfers between ranks, if masters are f32
   /// Minimum number of gradients that are summed over ranks together; 0: not decided, any number up to all of them.
   std::size_t bucket = 0;
   Shard shard = Shard::none;

@@ -31,6 +31,8 @@ struct StepSpec {
   int rank = 0;            // this rank; selects its share of the sharded state
   std::size_t bucket = 0;  // minimum bytes of f32 gradients per sum; 0: the faster of one layer's during the backward
                            // pass and nearly all of them at its end
+  std::size_t logit_rows = 3584;  // rows of logits in memory at a time, if adapters are trained; a GPU has its own
+                                  // number (kernels/gpu_sizes.hpp)
 };
 using LoraStepSpec = StepSpec<training::Trains::adapters>;
 using TrainStepSpec = StepSpec<training::Trains::all>;

@@ -11,10 +11,8 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Number of parts that 132 multiprocessors run at once, with four blocks of 128 threads each, and the minimum number
-/// of rows per part.
-constexpr std::size_t most_parts = 528, least_rows = 8;
-constexpr int column_threads = 128;  // eight columns per thread
+constexpr std::size_t least_rows = 8;  // per part
+constexpr int column_threads = 128;    // eight columns per thread
 
 /// Part p of `rows_of_part` rows writes its sums to sums[p columns + c]; with `scaled`, also those of dy (x - mean)
 /// rstd to scaled_sums.
@@ -73,7 +71,7 @@ __global__ void __launch_bounds__(adding_columns* adding_rows)
 
 }  // namespace
 
-std::size_t ColumnPartials::wanted(std::size_t columns) { return 2 * most_parts * columns; }
+std::size_t ColumnPartials::wanted(std::size_t columns, std::size_t most_parts) { return 2 * most_parts * columns; }
 std::size_t ColumnPartials::parts(std::size_t columns) const { return std::min(count / (2 * columns), most_parts); }
 
 void add_parts(cudaStream_t stream, const ColumnPartials& partials, std::size_t count, std::size_t columns,

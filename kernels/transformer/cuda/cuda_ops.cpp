@@ -116,10 +116,10 @@ std::size_t segments_of(const training::StepShape& shape) {
 
 /// Returns the number of partial sums for the widest gradient of a bias or norm except the head, which has enough
 /// columns for all multiprocessors; 0 if none is trained.
-std::size_t column_partials(const training::StepShape& shape) {
+std::size_t column_partials(const training::StepShape& shape, std::size_t most_parts) {
   if (shape.trains == training::Trains::adapters) return 0;
   const auto m = shape.part();
-  const auto layers = ColumnPartials::wanted(std::max({m.hidden, m.qkv_width(), m.mlp_width()}));
+  const auto layers = ColumnPartials::wanted(std::max({m.hidden, m.qkv_width(), m.mlp_width()}), most_parts);
   return std::max({layers, 2 * m.vocab, 2 * shape.seq * m.hidden});
 }
 
@@ -181,7 +181,8 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       products_(gpu, settings.tuning),
       most_slots_(segments_of(shape)),
       most_partials_(partials_needed(most_slots_)),
-      columns_{nullptr, column_partials(shape)},
+      columns_{nullptr, column_partials(shape, column_parts(gpu.multiprocessors())),
+               column_parts(gpu.multiprocessors())},
       most_logit_parts_(
           tensor_ == 1 ? 0 : static_cast<std::size_t>(tensor_ + 1) * std::min(shape.tokens(), shape.loss_chunk)),
       // Late weights stall the step immediately; sums of gradients are only needed at its end.

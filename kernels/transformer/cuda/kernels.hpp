@@ -34,12 +34,13 @@ void norm(cudaStream_t, Matrix<const Bf16> x, const NormWeights&, float epsilon,
 struct ColumnPartials {
   /// Returns the number of floats for the fastest way to sum matrices with `columns` columns; less memory makes it
   /// slower.
-  static std::size_t wanted(std::size_t columns);
+  static std::size_t wanted(std::size_t columns, std::size_t most_parts);
   /// Returns the number of parts, with two sums each, that fit.
   std::size_t parts(std::size_t columns) const;
 
   float* at;
   std::size_t count;
+  std::size_t most_parts;  // column_parts of the GPU
 };
 
 /// Does not compute `n` if its data is null.

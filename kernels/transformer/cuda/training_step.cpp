@@ -2,6 +2,7 @@
 #include <string>
 
 #include "kernels/cuda/cuda_device.hpp"
+#include "kernels/gpu_sizes.hpp"
 #include "kernels/transformer/cuda/cuda_ops.hpp"
 #include "kernels/transformer/measured_checkpoint.hpp"
 
@@ -10,13 +11,20 @@ namespace shakedown::cuda {
 namespace {
 
 template <training::Trains trains>
+StepSpec<trains> sized(StepSpec<trains> spec, CudaDevice& device) {
+  spec.logit_rows = logit_rows(training::preset(spec.model).model.hidden, device.gpu().multiprocessors());
+  return spec;
+}
+
+template <training::Trains trains>
 std::unique_ptr<CudaOps> make_ops(const StepSpec<trains>& spec, CudaDevice& device) {
   if (spec.dtype != DType::bf16) throw Unsupported("CUDA trains in bf16 only, not " + std::string(name(spec.dtype)));
   return std::make_unique<CudaOps>(device.gpu(), &device.communicators(), training::step_shape(spec));
 }
 
 template <training::Trains trains>
-std::unique_ptr<Work> make_step(const StepSpec<trains>& spec, CudaDevice& device) {
+std::unique_ptr<Work> make_step(const StepSpec<trains>& wanted, CudaDevice& device) {
+  const auto spec = sized(wanted, device);
   return std::make_unique<training::MeasuredStep<CudaOps, trains>>(spec, make_ops(spec, device), device);
 }
 

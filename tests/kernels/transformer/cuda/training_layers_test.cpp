@@ -4,11 +4,14 @@
 #include <string>
 #include <tuple>
 
+#include "kernels/gpu_sizes.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "tests/kernels/transformer/cuda/training_on_gpu.hpp"
 
 namespace shakedown::cuda {
 namespace {
+
+constexpr std::size_t most_parts = column_parts(132);
 
 /// RMSNorm, or LayerNorm.
 class CudaNorms : public CudaTraining, public ::testing::WithParamInterface<bool> {
@@ -79,7 +82,7 @@ TEST_P(CudaNorms, HaveTheHostsGradientsOfWhatTheyMultiplyWithAndAdd) {
     auto mean = f32(rows), rstd = f32(rows);
     x.normal(1, 3), dn.normal(2), mean.normal(3, 0.1), rstd.normal(4), gain.normal(7), shift.normal(8);
     auto in = x.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read(), g = gain.read();
-    for (const std::size_t floats : {ColumnPartials::wanted(cols), std::size_t{2} * cols}) {
+    for (const std::size_t floats : {ColumnPartials::wanted(cols, most_parts), std::size_t{2} * cols}) {
       const Buffer partials(floats * sizeof(float));
       gpu_->fill(partials, 0xff);
       for (const bool accumulate : {false, true}) {
@@ -92,7 +95,7 @@ TEST_P(CudaNorms, HaveTheHostsGradientsOfWhatTheyMultiplyWithAndAdd) {
         host_->norm_backward(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), {g.data(), nullptr},
                              on_host(m, scale), false, OnHost::matrix(want, rows), {},
                              {want_gain.data(), layer() ? want_shift.data() : nullptr, accumulate});
-        const ColumnPartials scratch{partials.data<float>(), floats};
+        const ColumnPartials scratch{partials.data<float>(), floats, most_parts};
         const auto run = [&](auto& to, auto& at) {
           norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), false, to, Matrix<Bf16>{},
                         {at.data(), layer() ? d_shift.data() : nullptr, accumulate}, scratch);
@@ -121,8 +124,8 @@ TEST_F(CudaTraining, RowsAreSummedInAFixedOrder) {
     auto dy = bf16(rows, cols, 64);
     dy.normal(1);
     const auto values = dy.read();
-    const Buffer partials(ColumnPartials::wanted(cols) * sizeof(float));
-    const ColumnPartials scratch{partials.data<float>(), ColumnPartials::wanted(cols)};
+    const Buffer partials(ColumnPartials::wanted(cols, most_parts) * sizeof(float));
+    const ColumnPartials scratch{partials.data<float>(), ColumnPartials::wanted(cols, most_parts), most_parts};
     gpu_->fill(partials, 0xff);
     for (const bool accumulate : {false, true}) {
       auto sums = f32(1, cols), again = f32(1, cols);
