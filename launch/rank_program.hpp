@@ -73,7 +73,10 @@ class RankProgram {
   void complain(const Ending&, const std::string& what, const std::string& printed = "");
 
   Job job;
-  /// A benchmark program on all ranks. It has a log, messages for the user, and time limits for its silence.
+  std::vector<std::string> lost;      // hosts that its ranks reported as lost
+  std::vector<int> dead_ranks;        // ranks that its ranks or the launcher reported as dead
+  std::vector<DeadRank> dead_before;  // ranks that died in earlier programs of the run
+  std::string said;                   // the last text of its ranks for the user
   int starts = 1;
   bool measured = false;  // true if a row has begun or a result has arrived
 
