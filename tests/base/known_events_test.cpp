@@ -63,8 +63,8 @@ TEST(KnownEvents, AreRefusedWithLineAndColumn) {
   const std::string version = "{component: nccl, versions: ['1'], means: m, source: s}";
   const auto refusal = [&](const std::string& rows) {
     std::ofstream(folder / "e.yaml") << "actions: [{action: RESET_GPU, means: m}]\nxids: {source: s, rows: [" << rows
-                                     << "]}\nkernel_log: [" << shape << "]\nport_counters: [" << limit
-                                     << "]\nfaulty_versions: [" << version << "]\n";
+                                     << "]}\nkernel_log: [" << shape << "]\nbmc_log: [" << shape
+                                     << "]\nport_counters: [" << limit << "]\nfaulty_versions: [" << version << "]\n";
     const auto output = output_of({EVENTS_TABLE, folder / "e.yaml", folder / "table.hpp"}, std::chrono::minutes(1));
     EXPECT_EQ(output.code == 0, std::filesystem::exists(folder / "table.hpp")) << rows;
     return output.code == 2 ? output.text : "accepted";
