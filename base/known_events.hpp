@@ -11,7 +11,7 @@ namespace shakedown {
 
 /// The immediate action that NVIDIA recommends after an XID.
 struct XidAction {
-  std::string_view name, means;  // "RESTART_BM", "restart the node, power included; ..."
+  std::string_view name, means;  // "RESTART_BM", "turn the node's power off and on; ..."
   bool condemns = false;         // true: the GPU must get no work before this action
   bool ignore = false;           // true: the XID is not a fault
 };
@@ -58,7 +58,7 @@ bool is_harmless(int xid);
 /// Returns the known faults of this version of "driver" or "nccl".
 std::vector<FaultyVersion> faults_of(std::string_view component, std::string_view version);
 
-/// Returns "restart the node, power included; ..."; empty for an unknown action.
+/// Returns "turn the node's power off and on; ..."; empty for an unknown action.
 std::string_view action_in_words(std::string_view action);
 
 /// Returns "the GPU has fallen off the bus; NVIDIA: restart the node, ... (RESTART_BM)" for the counter "xid_79"

@@ -17,7 +17,7 @@ namespace {
 
 TEST(KnownEvents, HaveNvidiasActionInWords) {
   EXPECT_EQ(advice_on("xid_79"),
-            "the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the GPU replaced "
+            "the GPU has fallen off the bus; NVIDIA: turn the node's power off and on; if it recurs, replace the GPU "
             "(RESTART_BM)");
   EXPECT_EQ(advice_on("xid_9999"), "");
   EXPECT_EQ(advice_on("ecc_uncorrected"), "");
@@ -39,19 +39,29 @@ TEST(KnownEvents, CondemnAGpuOrAreHarmlessAsNvidiaSays) {
   for (const int xid : {32, 39, 48, 79, 94, 145, 167, 9999}) EXPECT_FALSE(is_harmless(xid)) << xid;
 }
 
-// The table in the documentation must match this one.
+/// Returns the numbers of some rows of the table: "39-41, 70, 71".
+std::string ranges(std::size_t begin, std::size_t end) {
+  std::string text;
+  for (std::size_t last = begin; begin < end; begin = ++last) {
+    while (last + 1 < end && xids()[last + 1].number == xids()[last].number + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(xids()[begin].number);
+    if (last > begin) text += (last > begin + 1 ? "-" : ", ") + std::to_string(xids()[last].number);
+  }
+  return text;
+}
+
+// The lists in the documentation must match the table.
 TEST(KnownEvents, AreInTheDocumentation) {
   std::ifstream file(SHAKEDOWN_SOURCE_DIR "/docs/troubleshooting.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for (std::size_t first = 0, end = 0; first < xids().size(); first = end) {
     const XidRow& row = xids()[first];
-    std::string numbers;
-    for (end = first; end < xids().size() && xids()[end].means == row.means; ++end) {
-      numbers += (numbers.empty() ? "" : ", ") + std::to_string(xids()[end].number);
-    }
-    const std::string line = "| " + numbers + " | " + std::string(row.means) + " | " +
-                             std::string(action_in_words(row.action)) + " | `" + std::string(row.action) + "` |\n";
+    for (end = first; end < xids().size() && xids()[end].means == row.means;) ++end;
+    const std::string action = "`" + std::string(row.action) + "`";
+    const std::string line = "- " + ranges(first, end) + ": " + std::string(row.means) + ": " + action + "\n";
     EXPECT_NE(text.find(line), std::string::npos) << line;
+    const std::string item = "- " + action + ": " + std::string(action_in_words(row.action)) + "\n";
+    EXPECT_NE(text.find(item), std::string::npos) << item;
   }
 }
 

@@ -39,7 +39,7 @@ std::vector<Listed> read_listed(const std::filesystem::path& document) {
   const std::regex row("\\| `([^`]+)` \\| (.+) \\|");
   bool here = false;
   for (const std::string& line : lines_of(document).value_or(std::vector<std::string>{})) {
-    if (line.starts_with("#")) here = line.find("Rows that decide nothing") != std::string::npos;
+    if (line.starts_with("#")) here = line.find("Rows that a verdict may ignore") != std::string::npos;
     std::smatch cells;
     if (here && std::regex_match(line, cells, row)) listed.push_back({cells[1], cells[2]});
   }

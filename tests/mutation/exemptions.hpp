@@ -19,7 +19,7 @@ struct Listed {
   std::string reason;
 };
 
-/// Returns the table below "Rows that decide nothing" of a Markdown file.
+/// Returns the table below "Rows that a verdict may ignore" of a Markdown file.
 std::vector<Listed> read_listed(const std::filesystem::path& document);
 
 class Exemptions {

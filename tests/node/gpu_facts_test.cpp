@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/known_events.hpp"
 #include "node/host_inventory.hpp"
 #include "tests/node/fake_gpus.hpp"
 #include "tests/node/made_up_host.hpp"
@@ -125,9 +126,7 @@ TEST(GpuFacts, GiveXidsToTheirGpu) {
   const auto second = gpu_facts(nvml.gpus()[1], xids, "/");
   EXPECT_EQ(second.at("xids").text, "XID 32");
   EXPECT_EQ(second.at("xids_condemning").number, 1);
-  EXPECT_EQ(second.at("xids_condemning").text,
-            "XID 79; XID 79: the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the "
-            "GPU replaced (RESTART_BM)");
+  EXPECT_EQ(second.at("xids_condemning").text, "XID 79; XID 79: " + advice_on("xid_79"));
   EXPECT_EQ(second.at("xids_of_programs").number, 3);
   EXPECT_EQ(second.at("xids_of_programs").text, "2 x XID 13, XID 63") << "NVIDIA says to ignore the latter";
   EXPECT_FALSE(gpu_facts(nvml.gpus()[1], std::nullopt, "/").at("xids").number);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/known_events.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge/judge.hpp"
 #include "thresholds/judge/nodes.hpp"
@@ -73,8 +74,8 @@ TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
   EXPECT_TRUE(findings[0].counts());
   EXPECT_EQ(findings[0].detail,
             "during the run: ECC uncorrected (2 times, first in gemm/row:1), XID 79 (in gemm/row:1); "
-            "XID 79: the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the GPU "
-            "replaced (RESTART_BM)");
+            "XID 79: " +
+                advice_on("xid_79"));
   EXPECT_EQ(text(findings[0].offenders.at(0)), "rank 1 node0 GPU-1001 0000:11:00.0");
   EXPECT_EQ(findings[0].next, "ssh node0 nvidia-smi -q -i GPU-1001 -d ECC,ROW_REMAPPER");
   EXPECT_FALSE(findings[1].counts()) << "what costs only time is a warning";
