@@ -57,7 +57,7 @@ std::vector<std::string> numbers(const List& list, std::string_view inside) {
     const std::string_view from = range.substr(0, dash);
     const unsigned long first = number(list, from);
     const unsigned long last = dash == std::string_view::npos ? first : number(list, range.substr(dash + 1));
-    if (last < first) refuse(list, "the range " + std::string(range) + " runs backwards");
+    if (last < first) refuse(list, "the range " + std::string(range) + " is descending");
     if (last - first >= most_hosts) refuse(list, "the range " + std::string(range) + " has more than 100,000 hosts");
     for (unsigned long n = first; n <= last; ++n) {
       std::string digits = std::to_string(n);
@@ -71,7 +71,7 @@ std::vector<std::string> numbers(const List& list, std::string_view inside) {
 void expand(const List& list, const std::string& before, std::string_view rest, std::vector<std::string>& hosts) {
   const auto open = rest.find('[');
   if (open == std::string_view::npos) {
-    if (rest.find(']') != std::string_view::npos) refuse(list, "a bracket is closed that was not opened");
+    if (rest.find(']') != std::string_view::npos) refuse(list, "a bracket is closed but was not opened");
     if (hosts.size() == most_hosts) refuse(list, "it has more than 100,000 hosts");
     hosts.push_back(before + std::string(rest));
     return;

@@ -66,7 +66,7 @@ void register_checkpoint(Session& session) {
     session.add({key(CheckpointSpec{CheckpointOp::write, step}),
                  {},
                  0,
-                 [](Device&) -> std::unique_ptr<Work> { throw Unsupported("it is measured in the full tier alone"); },
+                 [](Device&) -> std::unique_ptr<Work> { throw Unsupported("it is measured only in the full tier"); },
                  nullptr});
     return;
   }

@@ -31,7 +31,7 @@ void add_pair(Session& session, const Spec& spec, const Figures& figures) {
   if (session.ranks_per_host() > 1) return session.add(spec, figures);
   session.add({key(spec), cost(spec), footprint(spec),
                [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("a host has one rank only: there is no peer to copy to");
+                 throw Unsupported("each host has only one rank, so there is no peer to copy to");
                },
                figures});
 }

@@ -20,7 +20,7 @@ void register_pairs(Session& session) {
   session.add({"pairs/op:sendrecv/scope:any/round:0/bytes:" + std::to_string(bytes),
                {},
                0,
-               [](Device&) -> std::unique_ptr<Work> { throw Unsupported("there is one host only: it has no partner"); },
+               [](Device&) -> std::unique_ptr<Work> { throw Unsupported("there is only one host, so it has no partner"); },
                nullptr});
 }
 

@@ -42,7 +42,7 @@ void register_train_step(Session& session) {
         {key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}),
          {},
          0,
-         [](Device&) -> std::unique_ptr<Work> { throw Unsupported("on GPUs it is measured in the full tier alone"); },
+         [](Device&) -> std::unique_ptr<Work> { throw Unsupported("on GPUs it is measured only in the full tier"); },
          nullptr});
     return;
   }

@@ -115,7 +115,7 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
     complete = false;
   }
   if (!anything_in(run.path(), programs)) {
-    throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") + "; what ran is in " +
+    throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") + "; the results so far are in " +
                           (run.shown_path() / "log").string());
   }
   Arguments arguments = options.judge;
@@ -260,7 +260,7 @@ namespace {
 void require_program(const std::string& name) {
   if (name.find('/') == std::string::npos ? on_path(process_environment(), name) : access(name.c_str(), X_OK) == 0)
     return;
-  throw InputError("launch: " + name + ": " + std::strerror(errno) + "; name a program that can be run here");
+  throw InputError("launch: " + name + ": " + std::strerror(errno) + "; name a program that this host can run");
 }
 
 }  // namespace

@@ -288,7 +288,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   if (asked.hosts.empty()) throw DriverHangs(hung);
   for (const auto& host : asked.absent) {
     if (is_one_of(host, lost)) continue;
-    say("host " + host + " does not answer: it is left out and counts as missing: " + asked.reasons[host]);
+    say("host " + host + " does not answer, so it is not measured and counts as missing: " + asked.reasons[host]);
   }
   require_usable_mask(asked.hosts);
   int most = 0;

@@ -173,7 +173,7 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   launch.host_count = 0;
   launch.variables.clear();  // these variables are only for mpirun
   launch.note = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
-                " of RANK and WORLD_SIZE: the launcher that set them starts the others too; they connect to " +
+                " by RANK and WORLD_SIZE; the launcher that set them must also start the other ranks; they connect to " +
                 *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
                 "; unset them to measure this machine alone";
   return launch;

@@ -150,7 +150,7 @@ class Running {
     if (!told_ && !over()) require_supervisor(now);
     if (!over() && !ended_by_itself()) {
       if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
-      if (job_.silence && now > heard_ + *job_.silence) end("it gave no sign of life for " + seconds(*job_.silence));
+      if (job_.silence && now > heard_ + *job_.silence) end("it printed and sent nothing for " + seconds(*job_.silence));
       if (last_words_ && now > *last_words_ + job_.last_words) {
         end("it announced its end, but did not end within " + seconds(job_.last_words));
       }
@@ -183,7 +183,7 @@ class Running {
       if (!ended_) ended_ = now;
       if (now > *ended_ + time_limits().supervisor + patience) supervisor_ = 0;
     } else if (!has_begun_ && now > began_ + time_limits().supervisor) {
-      end("its supervisor did not start it within " + seconds(time_limits().supervisor));
+      end("its supervisor did not start within " + seconds(time_limits().supervisor));
     }
   }
   static std::string seconds(Seconds limit) { return std::to_string(static_cast<long>(limit.count())) + " s"; }
@@ -288,7 +288,7 @@ std::string Ending::text(const std::string& program) const {
   // could not be started.
   if (*code == 132) return said + ": SIGILL ended a rank, or mpirun could not start one";
   if (*code < first_code_of_no_signal) return said + ": " + signal_text(*code - 128) + " ended a rank or itself";
-  return said + ": that is no signal: ranks could not be started, or say so themselves";
+  return said + ": no signal ended a rank; ranks could not be started, or the error is in their messages";
 }
 
 std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {

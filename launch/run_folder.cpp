@@ -63,7 +63,7 @@ void refuse_foreign(const fs::path& folder) {
   const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
   if (names.empty() || begins) return;
   throw CannotRun(shown(folder).string() +
-                  " has files of no run: name an empty folder, or that of an earlier run");
+                  " has files that belong to no run; name an empty folder, or the folder of an earlier run");
 }
 
 /// Removes all files except the lock. A file that remained would be judged as part of the new run.

@@ -110,7 +110,7 @@ void act_on(const NodeList& list, const Arguments& arguments) {
 
 void check_commands(const Arguments& arguments) {
   if (arguments.scontrol && arguments.kubectl)
-    throw InputError("--scontrol and --kubectl: give one of them; see --help");
+    throw InputError("--scontrol and --kubectl cannot be combined; see --help");
 }
 
 int nodes(const Arguments& arguments) {
@@ -314,7 +314,7 @@ int show_help(Words words) {
 /// Sends an event for a script that starts ranks (ci/with_cuda), because the script itself cannot authenticate.
 int send_event(const Words& words) {
   const auto event = words.size() == 1 ? event_in(words.front()) : std::nullopt;
-  if (!event) throw InputError("event: one line of JSON is needed, as in base/event.hpp");
+  if (!event) throw InputError("event: write one line of JSON, as in base/event.hpp");
   EventSender(std::getenv("SHAKEDOWN_EVENTS")).say(*event);
   return 0;
 }

@@ -63,7 +63,7 @@ class Tar {
   explicit Tar(const fs::path& out) : out_(out), temporary_(out.string() + "." + std::to_string(getpid()) + ".tmp") {
     std::error_code error;
     if (fs::exists(fs::symlink_status(out, error)))
-      throw InputError(out.string() + ": is there already; name another file");
+      throw InputError(out.string() + ": exists; name another file");
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file_ < 0) refuse();
   }

@@ -90,7 +90,7 @@ class Reader {
     const auto begin = text.find('{'), end = text.rfind('}');
     if (begin == std::string::npos) return without(said(text));
     const auto json = Json::parse(text.substr(begin, end == std::string::npos ? end : end + 1 - begin), nullptr, false);
-    if (json.is_discarded()) return without("its report breaks off");
+    if (json.is_discarded()) return without("its report is incomplete");
     for (const char* name : {"DCGM Diagnostic", "DCGM GPU Diagnostic"}) {
       if (json.contains(name)) read_tests(json[name]);
     }
@@ -234,7 +234,7 @@ DcgmReport read_dcgm(const CommandOutput& output, int level) {
   } else {
     report = Reader(level).read(output.text);
     if (report.trouble.empty() && output.code != 0 && report.results.empty()) {
-      report.trouble = "no test failed, and yet it ended with exit code " + std::to_string(output.code);
+      report.trouble = "no test failed, but it ended with exit code " + std::to_string(output.code);
     }
     if (!report.trouble.empty()) report.trouble = program + ": " + report.trouble;
   }

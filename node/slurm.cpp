@@ -77,7 +77,7 @@ Facts slurm_facts(std::string_view answer, std::string_view node, std::optional<
   if (at == std::string_view::npos) {
     const auto said = std::string(answer.substr(0, answer.find('\n')));
     return {{"slurm_answers", number_fact(0, answer.find("NodeName=") != std::string_view::npos || said.empty()
-                                                 ? "no word of node " + std::string(node)
+                                                 ? "Slurm does not know the node " + std::string(node)
                                                  : said)}};
   }
   const auto rest = answer.substr(at == 0 ? 0 : at + 1);

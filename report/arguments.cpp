@@ -120,7 +120,7 @@ Arguments parse_arguments(const std::string& taker, const std::vector<std::strin
   const bool stored = (taker == "report" || taker == "nodes") && is_stored(arguments);
   for (const auto& [flag, value] : given.all()) {
     if (!stored || find_flag(all_flags(), flag, taker)->is_taken_by("stored")) continue;
-    throw InputError(flag + ": a stored verdict is shown as it is; give --results to judge again");
+    throw InputError(flag + ": has no effect on a stored verdict; give --results to judge again");
   }
   return arguments;
 }

@@ -58,7 +58,7 @@ Finding died_finding(const Arguments& arguments, const std::string& died) {
   classify(finding, Code::complete);
   finding.key = machine_key(Code::complete);
   finding.status = Status::missing;
-  finding.detail = "the judge " + died + ", results kept: nothing was compared with a limit";
+  finding.detail = "the judge " + died + ", results kept; no value was compared with a limit";
   const std::string where = arguments.results.empty() ? "DIR" : shown(arguments.results.front()).string();
   finding.next = "report this bug of shakedown with the archive from: shakedown archive --results=" + where;
   return finding;

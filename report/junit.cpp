@@ -90,7 +90,7 @@ std::string document(const std::vector<std::pair<std::string, Suite>>& suites, c
 // The file also has test cases for findings that the verdict does not count, so the text gives both numbers.
 std::string tests_text(const Verdict& verdict) {
   const auto uncounted = verdict.findings.size() - verdict.total;
-  return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") + " that count, " +
+  return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") + " that affect the verdict, " +
          std::to_string(uncounted) + " that only warn or inform, and the verdict";
 }
 

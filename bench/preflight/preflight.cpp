@@ -215,7 +215,7 @@ class Dcgm {
 void add_dcgm(Session& session, int level) {
   if (session.backend() != Backend::cuda) {
     return session.add("preflight/of:dcgm", [](World&, const InspectionContext&) -> Facts {
-      throw Unsupported("dcgmi diag tests GPUs, and none are measured");
+      throw Unsupported("dcgmi diag tests GPUs, but no GPU is measured");
     });
   }
   const double timeout = session.options().timeout, patience = dcgm_limit(level, timeout);
@@ -231,7 +231,7 @@ void add_dcgm(Session& session, int level) {
 void register_preflight(Session& session) {
   if (session.backend() == Backend::virtual_gpu) {
     return session.add("preflight/of:gpu", [](World&, const InspectionContext&) -> Facts {
-      throw Unsupported("a virtual GPU has no facts, and its host is another one (--backend=virtual)");
+      throw Unsupported("a virtual GPU has no facts, and this host is not its host (--backend=virtual)");
     });
   }
   session.add("preflight/of:host", host_facts);

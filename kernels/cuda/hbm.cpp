@@ -107,7 +107,7 @@ class WritingStream final : public MemoryStream {
   void check_last_mark(Check& check) const {
     ++check.compared;
     if (gpu_.read(mark()) == spec_.bytes) return;
-    if (check.mismatched++ == 0) check.first = "the last operation left no mark: it was skipped";
+    if (check.mismatched++ == 0) check.first = "the last operation was skipped: its mark is missing";
   }
 
   /// Returns the source of the pattern. Copies and writes are identified by the rank, numbers by the array; each rank

@@ -66,10 +66,10 @@ judged 4 --dcgm=1
 expect "so is a dcgmi that prints nothing" refused 'dcgmi diag -r 1: printed nothing'
 dcgm "head -c 200 $scratch/good.json"
 judged 4 --dcgm=1
-expect "so is a report that breaks off" refused 'dcgmi diag -r 1: its report breaks off'
+expect "so is a report that breaks off" refused 'dcgmi diag -r 1: its report is incomplete'
 dcgm "cat $scratch/good.json; exit 9"
 judged 4 --dcgm=1
-expect "so is an exit code that nothing explains" refused 'no test failed, and yet it ended with exit code 9'
+expect "so is an exit code that nothing explains" refused 'no test failed, but it ended with exit code 9'
 dcgm "trap 'echo stopped >$scratch/asked; exit 1' TERM; while :; do sleep 0.1; done"
 judged 4 --dcgm=1 --timeout=2
 expect "so is one that hangs, within the limit" refused 'dcgmi diag -r 1 was ended because it took too long'
@@ -81,7 +81,7 @@ if ! command -v dcgmi >/dev/null; then
   expect "where it is not installed, that is a waiver" grep -q '^waived: preflight/of:dcgm.* dcgmi is not installed here' found
 fi
 run 0 mpi -np 2 env -u SHAKEDOWN_ROOT -u SHAKEDOWN_NVML "$build/bench/bench_preflight" --backend=host --dcgm=1 --benchmark_filter=dcgm --benchmark_out=host.json
-expect "without GPUs there is nothing to test" grep -q 'dcgmi diag tests GPUs, and none are measured' host.json
+expect "without GPUs there is nothing to test" grep -q 'dcgmi diag tests GPUs, but no GPU is measured' host.json
 run 2 "$build/bench/bench_preflight" --backend=host --dcgm=4
 expect "a level that is none is refused" says "dcgm: '4' is not one of"
 finish

@@ -90,7 +90,7 @@ expect "one task of srun starts two ranks of MPI where there are no GPUs" eval '
 expect "ranks that meet over TCP measure what ranks of MPI do" eval 'prints "^by none 0 try 1$" && prints "^by pmix 0 " && [[ -n $(keys_of by-none) && $(keys_of by-none) == "$(keys_of by-pmix)" ]]'
 expect "a rank that dies in its start is started twice more, and named" eval 'grep -q "in each of 3 launches: rank 3 on node-a2: Killed" killed.log && prints "^killed 3$"'
 expect "  and no machine is at fault" grep -q '^VERDICT: INCOMPLETE 0/0' killed.log
-expect "a node whose daemon is dead is named with the word of srun" grep -q 'host node-a2 does not answer: it is left out and counts as missing: srun: error: .*Communication connection failure' dead.log
+expect "a node whose daemon is dead is named with the word of srun" grep -q 'host node-a2 does not answer, so it is not measured and counts as missing: srun: error: .*Communication connection failure' dead.log
 expect "  and the rest is measured" eval 'ls of-dead/latest/jitter.json && grep -q "^machine/hosts  *1 hosts .* pass" dead.log && prints "^dead 1$"'
 expect "each node alone is measured and judged" eval '[[ $(grep -cE "^node-a[12]  HOST-ONLY" each.log) == 2 ]]'
 expect "  and counted" grep -qE '^2 of 2 nodes are good' each.log

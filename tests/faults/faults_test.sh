@@ -93,7 +93,7 @@ for ((i = 0; i < 3 * repeat; ++i)); do
     at "$place"
     strike STOP "$victim"
     case $place in start-up) limit=$startup ;; gemm) limit=$gemm_watch ;; *) limit=$watch ;; esac
-    ends "SIGSTOP rank $victim" "$place" "$limit" "$(named "$victim") (gives no sign of life|is stopped in its start-up)"
+    ends "SIGSTOP rank $victim" "$place" "$limit" "$(named "$victim") (sends no heartbeats|is stopped in its start-up)"
   fi
 done
 

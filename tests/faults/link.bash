@@ -31,6 +31,6 @@ cut_link() {
   done
 }
 # The watchdog reports first. If its limit is long, Open MPI does, whose keepalive time shakedown launch shortens.
-cut_link watchdog 4 "timeout: .*$(named 2), $(named 3) give no sign of life"
+cut_link watchdog 4 "timeout: .*$(named 2), $(named 3) send no heartbeats"
 cut_link keepalive 60 'Remote daemon: .* on node nodeb' OMPI_MCA_oob_tcp_keepalive_time=8 OMPI_MCA_oob_tcp_keepalive_intvl=2 OMPI_MCA_oob_tcp_keepalive_probes=3
 launch=("${hosts_launch[@]}")

@@ -257,7 +257,7 @@ TEST_F(LaunchChoice, AListOfNodesThatIsNoneIsRefusedWithItsVariable) {
     choose(two_and("SLURM_JOB_NODELIST", "node[2-1]"));
     ADD_FAILURE() << "node[2-1] was taken";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "SLURM_JOB_NODELIST: host list \"node[2-1]\": the range 2-1 runs backwards");
+    EXPECT_STREQ(error.what(), "SLURM_JOB_NODELIST: host list \"node[2-1]\": the range 2-1 is descending");
   }
 }
 

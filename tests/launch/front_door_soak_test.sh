@@ -54,7 +54,7 @@ run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
 expect "a soak that was killed is INCOMPLETE, and it is said how to go on" eval 'prints "^VERDICT: INCOMPLETE" && prints "accept --resume"'
 sleep 2
 run 0 "${accept[@]}" --resume
-expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 1/1"* ]] && prints "the soak did not watch for"'
+expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 1/1"* ]] && prints "the soak did not measure for"'
 expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*' "$latest_soak/rounds.jsonl" | head -n 2)" == "$orders"
 expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_soak/rounds.jsonl" | sort | uniq -d) ]]'
 

@@ -544,7 +544,7 @@ TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
   EXPECT_EQ(left.host_count, 3) << "that were promised";
   EXPECT_TRUE(has(all_expected(options, left), "hosts=3"));
   EXPECT_TRUE(has(left.reasons["nodeb"], "ssh: connect to host nodeb port 22: No route to host"));
-  EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out and counts as missing: ssh: connect to host nodeb"))
+  EXPECT_TRUE(has(said, "host nodeb does not answer, so it is not measured and counts as missing: ssh: connect to host nodeb"))
       << said;
   EXPECT_FALSE(has(said, "host nodea")) << said;
   EXPECT_EQ(launches().size(), 4U) << "all at once, and then each alone";

@@ -149,10 +149,10 @@ TEST_F(Runs, AFolderWithAnEmptyLockAloneIsThatOfARunThatBegins) {
   write(results / "lock", "");
   EXPECT_EQ(refusal([&] { RunFolder::take(results, ""); }), "");
   write(results / "lock", "no run's");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files of no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
   write(results / "lock", "");
   write(results / "thesis.tex");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files of no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
 }
 
 TEST_F(Runs, OneThatGoesOnKeepsItsFilesAndItsId) {
@@ -198,11 +198,11 @@ TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
   fs::create_directories(results);
   write(results / "thesis.tex");
   const auto why = refusal([&] { RunFolder::take(results, ""); });
-  EXPECT_NE(why.find("has files of no run"), std::string::npos) << why;
+  EXPECT_NE(why.find("has files that belong to no run"), std::string::npos) << why;
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
   write(results / "lock");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files of no run"), std::string::npos);
-  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("files of no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("files that belong to no run"), std::string::npos);
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 
@@ -232,7 +232,7 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
 
   RunFolder::take(folder, "").break_off("ended by\nSIGTERM");
   std::ofstream(folder / "verdict.json") << "{}";
-  EXPECT_EQ(unfinished(folder), folder.string() + " belongs to an incomplete run: ended by SIGTERM")
+  EXPECT_EQ(unfinished(folder), folder.string() + " belongs to a run that is still running or was aborted: ended by SIGTERM")
       << "its verdict is of a part";
 }
 

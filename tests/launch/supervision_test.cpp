@@ -92,7 +92,7 @@ TEST_F(Supervision, TellsASignalFromAnExitCodeThatLooksLikeOne) {
   EXPECT_NE(run(job("exit 159")).text("srun").find("SIGSYS ended a rank"), std::string::npos);
   for (const auto* code : {"160", "243", "255"}) {
     const auto text = run(job(std::string("exit ") + code)).text("srun");
-    EXPECT_NE(text.find("that is no signal: ranks could not be started"), std::string::npos) << text;
+    EXPECT_NE(text.find("no signal ended a rank; ranks could not be started"), std::string::npos) << text;
   }
 }
 
@@ -108,7 +108,7 @@ TEST_F(Supervision, AJobWithoutASignOfLifeIsEnded) {
     return run(silent);
   };
   const auto ending = ending_of_silent("echo here; sleep 100");
-  EXPECT_NE(ending.told.find("no sign of life"), std::string::npos) << ending.told;
+  EXPECT_NE(ending.told.find("printed and sent nothing"), std::string::npos) << ending.told;
   EXPECT_LT(seconds, 20);
   EXPECT_TRUE(ending_of_silent("exec sleep 100").was_alone);
   EXPECT_FALSE(ending_of_silent("sleep 100 & wait").was_alone) << "what it started still runs";
@@ -122,12 +122,12 @@ TEST_F(Supervision, WarningsOfALauncherAreNoSignOfLife) {
   auto warns = job("for ((i = 0;; ++i)); do echo \"warn $((i / 100000))\" >&2; sleep 0.05; done");
   warns.error = [](std::string_view) {};
   warns.silence = 500ms;
-  EXPECT_NE(run(warns).told.find("no sign of life"), std::string::npos) << "the same line";
+  EXPECT_NE(run(warns).told.find("printed and sent nothing"), std::string::npos) << "the same line";
   auto has_events = job("for ((i = 0;; ++i)); do echo \"warn $i\" >&2; sleep 0.05; done");
   has_events.error = [](std::string_view) {};
   has_events.silence = 500ms;
   has_events.listen = [n = 0]() mutable { return n++ == 0 ? Job::Heard::something : Job::Heard::nothing; };
-  EXPECT_NE(run(has_events).told.find("no sign of life"), std::string::npos) << "its ranks send events";
+  EXPECT_NE(run(has_events).told.find("printed and sent nothing"), std::string::npos) << "its ranks send events";
   auto speaks = job("for ((i = 0; i < 6; ++i)); do echo $i >&2; sleep 0.2; done");
   speaks.error = [](std::string_view) {};
   speaks.silence = 5s;

@@ -174,7 +174,7 @@ TEST(Dcgm, WithoutAWholeReportSaysWhyInOneLine) {
             "dcgmi diag -r 1: Error: unable to establish a connection to the specified host: localhost; is "
             "nv-hostengine running?");
   for (std::size_t size = 1; size + 1 < whole.size(); size += 97) {
-    EXPECT_EQ(trouble(printed(whole.substr(0, size))), "dcgmi diag -r 1: its report breaks off");
+    EXPECT_EQ(trouble(printed(whole.substr(0, size))), "dcgmi diag -r 1: its report is incomplete");
   }
   EXPECT_EQ(trouble(printed("{}")), "dcgmi diag -r 1: it ran no test");
   EXPECT_EQ(trouble(printed(R"({"DCGM Diagnostic": [1, {"tests": 7}], "metadata": 3, "GPU Device Serials": 4})")),
@@ -186,7 +186,7 @@ TEST(Dcgm, WithoutAWholeReportSaysWhyInOneLine) {
       "dcgmi diag -r 1: Error: Unable to complete diagnostic. No GPUs");
   EXPECT_EQ(trouble(printed(of_version_2(R"({"status": "Pass"})", R"({"status": "Skip"})")), 2),
             "dcgmi diag -r 2: it tested no GPU");
-  EXPECT_EQ(trouble(printed(whole, 3)), "dcgmi diag -r 1: no test failed, and yet it ended with exit code 3");
+  EXPECT_EQ(trouble(printed(whole, 3)), "dcgmi diag -r 1: no test failed, but it ended with exit code 3");
   EXPECT_FALSE(dcgm_gpu_facts(read_dcgm({}, 1), gpus(), 0)["dcgm_failed"].number);
   EXPECT_EQ(dcgm_gpu_facts(read_dcgm({}, 1), gpus(), 0)["dcgm_answers"].number, 0);
 }

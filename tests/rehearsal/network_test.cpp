@@ -218,7 +218,7 @@ TEST(Network, MissesAllWhoseRoundsAreNotThereWhateverTheirSumsSay) {
   auto results = measure(order("", 4));
   std::erase_if(results.rows, [](const Row& row) { return row.key.part("op") != "allreduce"; });
   for (const bool waived : {false, true}) {
-    if (waived) std::ranges::for_each(results.rows, [](Row& row) { row.waived = "there is one host only"; });
+    if (waived) std::ranges::for_each(results.rows, [](Row& row) { row.waived = "there is only one host"; });
     const auto findings = missing(results);
     ASSERT_EQ(findings.size(), 1U);
     EXPECT_EQ(findings.front().offender_count, 32U);

@@ -375,7 +375,7 @@ TEST(Junit, TellsFailedWaivedAndWarnedApartAndSaysWhy) {
   EXPECT_EQ(count(text, "<testcase "), tests);
   EXPECT_TRUE(
       contains(text, verdict_line(failing()) +
-                         "\ntests of this file: 12 findings that count, 1 that only warn or inform, and the verdict"))
+                         "\ntests of this file: 12 findings that affect the verdict, 1 that only warn or inform, and the verdict"))
       << text;
   EXPECT_EQ(tests, 12u + 1 + 1);
 }

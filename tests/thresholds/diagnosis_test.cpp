@@ -222,7 +222,7 @@ TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
   EXPECT_EQ(slow.places[1].rank, 3);
   Measured ports = run;
   ports.slow_copies(5, 0.9);
-  EXPECT_EQ(only(ports.culprits()).detail, "all copies to it and from it are slow, its GEMM and HBM are normal: its ports");
+  EXPECT_EQ(only(ports.culprits()).detail, "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
@@ -238,7 +238,7 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
   const Diagnosis both = only(run.culprits());
   EXPECT_EQ(causes_text(both), "slow link or slow GPU");
   EXPECT_EQ(both.places[0].rank, 5);
-  EXPECT_EQ(both.detail, "all copies to it and from it are slow, its GEMM and HBM are normal: its ports");
+  EXPECT_EQ(both.detail, "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
   Measured out;
   out.slow_copies(5, 0.9, true, false);
   const Diagnosis one = only(out.culprits());
@@ -534,7 +534,7 @@ TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
     run.all_copies = true;
     run.slow_copies(1, 0.5);
     const Diagnosis d = only(run.culprits(copy_rules()));
-    EXPECT_EQ(d.detail, "all copies to it and from it are slow, its GEMM and HBM are normal: its ports") << ranks;
+    EXPECT_EQ(d.detail, "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected") << ranks;
     ASSERT_EQ(d.places.size(), 1u);
     EXPECT_EQ(d.places[0].rank, 1) << ranks;
   }

@@ -659,7 +659,7 @@ TEST(Transport, ThatNobodyRecordedIsNoted) {
   builder.context.nccl.transport = std::nullopt;
   const auto notes = judge({builder.results("allreduce.json")}, {}, {}).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0], "allreduce.json: it is unknown whether NCCL used NVLink");
+  EXPECT_EQ(notes[0], "allreduce.json, so it is unknown whether NCCL used NVLink");
 }
 
 TEST(Roster, IsReadLineByLine) {

@@ -70,7 +70,7 @@ TEST(Peers, AreNoReferenceForAMachineThatNobodyKnows) {
   const Verdict verdict = judged(builder);
   EXPECT_EQ(verdict.state, State::no_reference);
   EXPECT_TRUE(outliers(verdict).empty());
-  EXPECT_EQ(said(verdict), "8 values of 8 ranks compared, none stands out");
+  EXPECT_EQ(said(verdict), "8 values of 8 ranks compared, no outlier");
 }
 
 TEST(Peers, FailAMachineThatMeetsEveryFloor) {

@@ -247,7 +247,7 @@ TEST(Preflight, JudgesWhatSlurmSaysInsideOfItsJobsAlone) {
     Machine machine(16, 2);
     for (const std::size_t first : {0U, 8U}) {
       const bool second = first > 0;
-      machine.set(first, "slurm", "slurm_answers", second ? answers : 1.0, second ? "no word of node node1" : "");
+      machine.set(first, "slurm", "slurm_answers", second ? answers : 1.0, second ? "Slurm does not know the node node1" : "");
       machine.set(first, "slurm", "slurm_drained", second ? drained : 0.0, second ? "MIXED+DRAIN: bad fan" : "");
       machine.set(first, "slurm", "slurm_gpus_missing", second ? missing : 0.0);
       machine.set(first, "slurm", "slurm_gpus_unlisted", 0.0);

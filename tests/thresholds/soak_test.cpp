@@ -94,7 +94,7 @@ TEST(Soak, IsAsLongAsItsRoundsWhateverTheTimeOfDaySays) {
   made.soak.rounds[1].begin_s = 86300;
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_EQ(verdict.state, State::incomplete);
-  EXPECT_NE(find(verdict, "machine/complete")->detail.find("watched for 0.1 hours of 24.0 hours, in 2 rounds"),
+  EXPECT_NE(find(verdict, "machine/complete")->detail.find("ran for 0.1 hours of 24.0 hours, in 2 rounds"),
             std::string::npos)
       << find(verdict, "machine/complete")->detail;
 }
@@ -302,7 +302,7 @@ TEST(Soak, ASoakThatWasKilledAndResumedIsJudgedAsOneAndAnEndedOneIsIncomplete) {
   made.soak.rounds[200].unwatched_s = 600;
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_EQ(verdict.state, State::pass);
-  EXPECT_NE(verdict.notes.back().find("the soak did not watch for 0.2 hours"), std::string::npos)
+  EXPECT_NE(verdict.notes.back().find("the soak did not measure for 0.2 hours"), std::string::npos)
       << verdict.notes.back();
   made.soak.rounds.pop_back();
   EXPECT_EQ(judge_soak(made.soak).verdict.state, State::incomplete);

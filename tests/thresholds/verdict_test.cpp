@@ -658,7 +658,7 @@ TEST(Verdict, IsNoPassWhereEverythingWasWaived) {
   builder.add_waiver(gemm, "needs 300 GB").add_waiver(allreduce, "has no links");
   const Verdict verdict = judged(builder, gemm_rule + ", may_waive: true}\n" + allreduce_rule + ", may_waive: true}\n");
   expect_state(verdict, State::fail, 1);
-  EXPECT_EQ(find(verdict, "machine/profile").detail, "every rule of test was waived: nothing was judged");
+  EXPECT_EQ(find(verdict, "machine/profile").detail, "every rule of test was waived, so nothing was judged");
 }
 
 // --- repetitions and ranks ---

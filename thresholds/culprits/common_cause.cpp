@@ -24,7 +24,7 @@ constexpr double turns_percent = 20;
 
 // NCCL user guide, troubleshooting: PCI access control; docs/troubleshooting.md has the commands.
 constexpr const char* copies_alike =
-    "; copies between all GPUs are slow alike: ACS on PCIe switches, the IOMMU, or confidential computing";
+    "; copies between all GPUs are equally slow: check ACS on PCIe switches, the IOMMU and confidential computing";
 
 // A rank is late if it arrives 50 us and eight MADs after the others.
 constexpr double late_us = 50, late_mads = 8;
@@ -99,7 +99,7 @@ std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
     if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives))
       continue;
     return std::pair(rank, "waits least in " + std::to_string(times) + " of " + plural(collectives, "collective") +
-                               ": the other ranks wait for it");
+                               "; the other ranks wait for it");
   }
   return std::nullopt;
 }
@@ -208,7 +208,7 @@ Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagn
   d.place_count = run.size();
   const bool is_clock_set = run.table().telemetry.most_limited_by_setting(run.size());
   d.detail =
-      "limits of " + joined(families, ", ", " and ") + " are missed by ranks that are no outliers among all " +
+      "limits of " + joined(families, ", ", " and ") + " are missed by ranks that are not outliers among all " +
       std::to_string(run.size()) + ": " +
       (is_clock_set ? "a setting limits their clock (nvidia-smi -lgc or -ac)" : "a shared cause, not a single GPU") +
       settings(*run.context());

@@ -146,7 +146,7 @@ class FabricJudge {
       const auto& hosts = rounds_.hosts;
       const bool two = hosts.size() == 2;  // a fault of one end shows at both
       suspect(two ? std::vector{Cause::slow_nic, Cause::configuration} : std::vector{Cause::configuration}, places, x,
-              fmt::format("{} {} {} against the other rails", rail_text(rail), slowness(x),
+              fmt::format("{} {} {} compared with the other rails", rail_text(rail), slowness(x),
                           two ? "between " + hosts[0].name + " and " + hosts[1].name
                               : fmt::format("on all {} hosts", places.size())),
               "compare NCCL_IB_HCA, GID index, MTU and subnet of this rail's NICs with those of the others");
@@ -165,7 +165,7 @@ class FabricJudge {
         }
         const double x = middle(places);
         suspect({Cause::slow_leaf}, places, x,
-                fmt::format("leaf {} on {} {} for {} of its {} hosts, also inside the leaf", leaf, rail_text(rail),
+                fmt::format("leaf {} on {} {} for {} of its {} hosts, even between hosts of the leaf", leaf, rail_text(rail),
                             slowness(x), places.size(), members.size()),
                 "look at the ports, errors and firmware of this leaf switch");
       }
@@ -180,8 +180,8 @@ class FabricJudge {
       }
       if (rounds_.fell_silent(host)) {
         auto& d = suspect({Cause::slow_node}, rails, 0,
-                          fmt::format("{} does not answer, one partner after another", rounds_.hosts[host].name),
-                          "is it up? ping it, and look at its console");
+                          fmt::format("{} does not answer any of its partners", rounds_.hosts[host].name),
+                          "ping the host, and look at its console: it may be down");
         only_host(d, host);
         continue;
       }
@@ -196,7 +196,7 @@ class FabricJudge {
       auto& d = suspect({Cause::slow_node}, places, x,
                         fmt::format("{} {} on {} of {} rails with every partner{}", rounds_.hosts[host].name,
                                     slowness(x), places.size(), all, rounds_.way_of(places)),
-                        x <= 0 ? "is it up? ping it, and look at its console"
+                        x <= 0 ? "ping the host, and look at its console: it may be down"
                                : "compare PCIe, IOMMU, ACS and CPU governor of this host with those of others");
       only_host(d, host);
     }
@@ -216,7 +216,7 @@ class FabricJudge {
       if (places.size() < 2 * min_values_of_leaf) continue;
       const double x = middle(places);
       suspect({Cause::slow_leaf, Cause::slow_uplink}, places, x,
-              fmt::format("{} hosts on {}: the median host {}; they may share a leaf switch", places.size(),
+              fmt::format("{} hosts on {}: the median host {}; these hosts may share a leaf switch", places.size(),
                           rail_text(rail), slowness(x)),
               "add the leaf switch of each host to the site file (topology), and measure pairs again");
     }
@@ -312,7 +312,7 @@ class FabricJudge {
         }
         const double x = again.value_or(value.x);
         auto& d = suspect({Cause::slow_path}, {{pair.first, rail}, {pair.second, rail}}, x,
-                          fmt::format("{} and {} {} on {}, but each is good with others{}",
+                          fmt::format("{} and {} {} on {}, but each is fast with other hosts{}",
                                       rounds_.hosts[pair.first].name, rounds_.hosts[pair.second].name,
                                       silent ? "do not answer each other" : "are slow with each other", rail_text(rail),
                                       again ? "; repeated" : ""),
@@ -368,9 +368,9 @@ class FabricJudge {
     for (const auto& [host, partners] : silent) {
       if (partners.size() < 2 || answered.contains(host) || !named.insert(host).second) continue;
       only_host(suspect({Cause::slow_node}, {}, 0,
-                        fmt::format("{} does not answer in an AllReduce, one partner after another",
+                        fmt::format("{} does not answer any of its partners in an AllReduce",
                                     rounds_.hosts[host].name),
-                        "is it up? ping it, and look at its console"),
+                        "ping the host, and look at its console: it may be down"),
                 host);
     }
   }
@@ -429,7 +429,7 @@ class FabricJudge {
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
       out_.findings.push_back(pairs_finding(
-          Status::pass, fmt::format("{} hosts, {} rails: all pairs alike", rounds_.hosts.size(), rounds_.rails)));
+          Status::pass, fmt::format("{} hosts, {} rails: all pairs are equally fast", rounds_.hosts.size(), rounds_.rails)));
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", rounds_.hosts.size(), rounds_.rails,
                             out_.suspects.empty() ? "no outlier" : plural(out_.suspects.size(), "suspect"));

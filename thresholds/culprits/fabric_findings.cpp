@@ -73,7 +73,7 @@ std::optional<Finding> unseen_nics(const PairRounds& rounds) {
   const auto places = rounds.unseen();
   if (places.empty()) return std::nullopt;
   Finding finding = pairs_finding(
-      Status::missing, plural(places.size(), "rank") + " without a readable round: the state of its NICs is unknown");
+      Status::missing, plural(places.size(), "rank") + " has no round that can be read, so the state of its NICs is unknown");
   classify(finding, Code::not_measured);
   std::vector<Culprit> offenders;
   for (const auto& place : places) offenders.push_back(culprit(rounds.facts(place)));

@@ -100,7 +100,7 @@ class Investigation {
       const bool explained = clock && *clock >= low_clock;
       Diagnosis d = evidence_.diagnosis(
           explained ? std::vector{Cause::power_or_heat} : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
-      d.detail = explained ? "GEMM is slow, GEMM per GHz is normal: its clock is " + percent_text(*clock) +
+      d.detail = explained ? "GEMM is slow but normal per GHz, because its clock is " + percent_text(*clock) +
                                  " below that of its peers"
                            : "GEMM is slow; its clock was not recorded";
       d.next = look;
@@ -108,13 +108,13 @@ class Investigation {
     }
     if (ports) {
       Diagnosis d = evidence_.diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
-      d.detail = "all copies to it and from it are slow, its GEMM and HBM are normal: its ports";
+      d.detail = "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected";
       d.next = evidence_.on_host(rank, "nvidia-smi nvlink -s -i " + evidence_.gpu(rank));
       return d;
     }
     if (evidence_.is_slow(rank, Aspect::pcie)) {
       Diagnosis d = evidence_.diagnosis({Cause::slow_link}, {rank});
-      d.detail = "copies between it and host memory are slow: its PCIe link";
+      d.detail = "copies between it and host memory are slow; its PCIe link is suspected";
       d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " | grep -A12 'GPU Link Info'");
       return d;
     }
@@ -191,7 +191,7 @@ class Investigation {
     d.fails = fails;
     d.places = {host_culprit(host)};
     d.place_count = 1;
-    d.detail = nearly     ? std::to_string(slow_ranks.size()) + " of its " + plural(ranks.size(), "rank") + " stand out"
+    d.detail = nearly     ? std::to_string(slow_ranks.size()) + " of its " + plural(ranks.size(), "rank") + " are outliers"
                : only_own ? "its GPUs and links are normal"
                           : "its ranks are slower than those of the other hosts";
     d.detail += alone(host) + facts_.hint(ranks);
@@ -213,7 +213,7 @@ class Investigation {
       }
     }
     if (!measured) return "";
-    return slow ? "; the AllReduce inside it is slow too: the node is at fault, not the network"
+    return slow ? "; the AllReduce inside it is also slow, so the node is at fault and not the network"
                 : "; the AllReduce inside it is normal";
   }
 

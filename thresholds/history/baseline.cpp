@@ -265,7 +265,7 @@ Baseline read_document(const Field& root) {
   static_cast<void>(head["ranks"].positive_integer());
   static_cast<void>(head["hosts"].positive_integer());
   const Field rows = root["benchmarks"];
-  if (rows.value().empty()) rows.refuse("no benchmarks: an empty baseline compares nothing; create it again");
+  if (rows.value().empty()) rows.refuse("the baseline has no benchmarks; create it again");
   rows.each([&](const Field& row) { read_benchmark(row, baseline); });
   for (const auto& [key, entry] : baseline.benchmarks) {
     if (entry.headline.empty()) rows.refuse(key + " has no headline metric");
@@ -355,7 +355,7 @@ Baseline merge(const std::vector<Baseline>& baselines) {
   for (std::size_t i = 1; i < baselines.size(); ++i) {
     const Baseline& other = baselines[i];
     if (const auto differ = differences(other.facts, merged.facts, "another one"); !differ.empty()) {
-      throw InputError("these baselines do not belong together: " + differ.front());
+      throw InputError("these baselines have different configurations: " + differ.front());
     }
     for (const auto& [field, values] : other.facts) merged.facts[field].insert(values.begin(), values.end());
     merged.launches.insert(other.launches.begin(), other.launches.end());

@@ -58,7 +58,7 @@ void explain_inconclusive(Change& change, const Turns& turns) {
   const std::size_t smaller = std::min(turns.before.size(), turns.after.size());
   change.needed = std::max(sample_size(to_see, sigma, false_alarm, change_power), smaller + 1);
   const std::string have = std::to_string(turns.before.size()) + " and " + std::to_string(turns.after.size()) +
-                           " repetitions, " + std::to_string(*change.needed) + " each would decide";
+                           " repetitions, " + std::to_string(*change.needed) + " of each are needed to decide";
   const bool few = smaller < sample_size(to_see, 0, false_alarm, change_power);
   change.detail = few ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
 }

@@ -91,7 +91,7 @@ void explain_inconclusive(Change& change, const Pair& pair, const Limits& limits
   const std::size_t smaller = std::min(change.before_count, change.after_count);
   change.needed = std::max(static_cast<std::size_t>(std::ceil(launches)), smaller + 1);
   change.detail = "launches differ by " + percent_text(pair.noise.sigma) + ": " + std::to_string(*change.needed) +
-                  " alternating launches of old and new would decide";
+                  " alternating launches of old and new are needed to decide";
 }
 
 void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, const Limits& limits) {

@@ -232,7 +232,7 @@ class Scaling {
       judge(shown, allreduce_part,
             size_text(size, "node") + ": " + number_text(at.rate) + " of " + number_text(expected) +
                 " GB/s that are expected; limited by " + shown.limited_by,
-            "the lesser of one node and of " + source + " (docs/measuring.md)");
+            "the smaller of one node's rate and of " + source + " (docs/measuring.md)");
     }
   }
 

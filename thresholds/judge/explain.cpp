@@ -159,7 +159,7 @@ std::string explain(const Measured& run, const std::vector<Profile>& profiles, c
   if (measured != benchmarks.end()) explain_benchmark(out, measured->second);
   if (selection.profile == nullptr) out << "rules: none: " << selection.reason << "\n";
   if (!rules.str().empty()) out << "rules of " << selection.profile->name << ":\n" << rules.str();
-  out << "judged:\n" << (findings.str().empty() ? "  no rule: shown, without effect\n" : findings.str());
+  out << "judged:\n" << (findings.str().empty() ? "  no rule: shown, but not judged\n" : findings.str());
   return out.str();
 }
 

@@ -73,7 +73,7 @@ std::optional<std::string> note_on_transport(const std::vector<Results>& files) 
     if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != Backend::cuda)
       continue;
     const auto level = file.context.environment.find("NCCL_DEBUG");
-    return file.file.filename().string() + ": it is unknown whether NCCL used NVLink" +
+    return file.file.filename().string() + ", so it is unknown whether NCCL used NVLink" +
            (level == file.context.environment.end()
                 ? ""
                 : ": NCCL_DEBUG=" + level->second + " hides the log of NCCL; unset it, or set INFO");
@@ -146,7 +146,7 @@ std::optional<std::string> note_on_throttling(const std::vector<Results>& files)
     }
   }
   if (!read) return std::nullopt;
-  return "no row has throttle reasons although sensors were read: heat and power were not judged";
+  return "no row has throttle reasons although sensors were read, so heat and power were not judged";
 }
 
 Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {

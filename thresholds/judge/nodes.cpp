@@ -69,10 +69,10 @@ class Decider {
       list_.undecided_because.push_back("the run is incomplete");
     }
     if (verdict_.backend == Backend::virtual_gpu) {
-      list_.undecided_because.push_back("the times are computed for a virtual GPU: no GPU is proven good");
+      list_.undecided_because.push_back("the times are computed for a virtual GPU, so no GPU is proven good");
     }
     if (verdict_.state == State::host_only) {
-      list_.undecided_because.push_back("only CPUs were measured: no GPU is proven good");
+      list_.undecided_because.push_back("only CPUs were measured, so no GPU is proven good");
     }
     if (verdict_.is_partial()) list_.undecided_because.push_back("only a part of the run was judged: " + asked_text(verdict_));
     if (!list_.undecided_because.empty()) {

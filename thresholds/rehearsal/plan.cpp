@@ -273,7 +273,7 @@ double bus_factor(const std::string& key, int ranks) {
 }
 
 std::vector<PlannedFamily> quick_plan(const Shape& shape) {
-  const std::string full_alone = "it is measured in the full tier alone";
+  const std::string full_alone = "it is measured only in the full tier";
   std::vector<PlannedFamily> plan{{"preflight", preflight()},
                                   {"jitter", jitter()},
                                   {"launch", launches()},
@@ -292,7 +292,7 @@ std::vector<PlannedFamily> quick_plan(const Shape& shape) {
     plan.back().rows = pair_rows(shape);
   } else {
     plan.back().rows = {
-        waived("pairs/op:sendrecv/scope:any/round:0/bytes:268435456", "there is one host only: it has no partner")};
+        waived("pairs/op:sendrecv/scope:any/round:0/bytes:268435456", "there is only one host, so it has no partner")};
   }
   return plan;
 }

@@ -413,7 +413,7 @@ class RuleJudge {
     classify(finding_, Code::scatter, benchmark_->rows.size());
     if (!cv) return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");
     set(finding_, Status::inconclusive,
-        "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(limit) + " allowed");
+        "the samples scatter too much: cv " + number_text(*cv) + ", at most " + number_text(limit) + " allowed");
     set_compared(finding_, {LimitKind::cv_max, limit}, *cv, "cv");
   }
 

@@ -99,8 +99,8 @@ class RulesJudge {
     classify(finding, Code::not_measured);
     finding.key = Key("machine/preflight");
     finding.status = Status::missing;
-    finding.detail = "pre-flight failed, so the rest was not measured: " + names;
-    finding.next = "fix the pre-flight failures; or measure all the same: ci/accept --despite-preflight";
+    finding.detail = "pre-flight failed, so no other family was measured: " + names;
+    finding.next = "fix the pre-flight failures, or measure in spite of them: ci/accept --despite-preflight";
     add(std::move(finding));
   }
 
@@ -178,7 +178,7 @@ class RulesJudge {
     if (profile == nullptr || !families_.all() || !waived_by_choice_) return;
     if (!std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
     add(plain(Key("machine/profile"), Status::missing,
-              "every rule of " + profile->name + " was waived: nothing was judged", ranks()));
+              "every rule of " + profile->name + " was waived, so nothing was judged", ranks()));
   }
 
   void count_families(const Profile* profile) {

@@ -128,7 +128,7 @@ std::optional<Finding> judge_network(const Measured& measured) {
             text(sockets, file.context.nccl) + "), but InfiniBand or RoCE ports are up on " +
             plural(static_cast<int>(hosts.size()), "host") + ", " + hosts.front() +
             (settings.empty() ? "; no known setting of NCCL is the cause" : "; set is " + settings),
-        settings.empty() ? "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET shows why; is libibverbs there, and /dev/infiniband?"
+        settings.empty() ? "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET shows why; check that libibverbs and /dev/infiniband exist"
                          : "remove " + settings + " and measure again");
     name_offenders(finding, beginnings(sockets, file.context));
     return finding;

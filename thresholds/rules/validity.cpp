@@ -423,7 +423,7 @@ class RowCheck {
     const auto cv = shakedown::run_value(benchmark_, "cv");
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),
-           cv ? "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(most->second) + " allowed"
+           cv ? "the samples scatter too much: cv " + number_text(*cv) + ", at most " + number_text(most->second) + " allowed"
               : "cv is missing: fewer than 5 samples?",
            {}, Status::inconclusive);
   }

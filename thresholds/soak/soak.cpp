@@ -175,10 +175,10 @@ class Judge {
     const auto unmeasured = static_cast<std::size_t>(std::count_if(rounds_.begin(), rounds_.end(), is_unmeasured));
     const bool complete = ended && unmeasured == 0;
     Finding& finding = add("machine/complete", complete ? Status::pass : Status::missing, true,
-                           "watched for " + time(soak_.watched_s()) + " of " + time(soak_.plan.duration_s) + ", in " +
+                           "ran for " + time(soak_.watched_s()) + " of " + time(soak_.plan.duration_s) + ", in " +
                                plural(rounds_.size(), "round") +
                                (unmeasured > 0 ? "; " + std::to_string(unmeasured) + " not measured" : ""));
-    if (!ended) finding.next = "shakedown accept --resume goes on with it";
+    if (!ended) finding.next = "continue it with shakedown accept --resume";
     judge_rounds();
     judge_units();
   }
@@ -233,11 +233,11 @@ class Judge {
         known->second = id;
         restarted = true;
         Finding& finding = add_at("watch/restart", host, Status::inconclusive, true,
-                                  host + " restarted " + gap + ": the soak cannot know whether on purpose");
-        finding.next = on_host(host, "last -x reboot shutdown; if it was not on purpose, the host is not fit");
+                                  host + " restarted " + gap + "; it is unknown whether this was on purpose");
+        finding.next = on_host(host, "run last -x reboot shutdown; if nobody restarted the host on purpose, isolate it");
       }
       if (round.unwatched_s > 0 && !restarted) {
-        result_.verdict.notes.push_back("the soak did not watch for " + time(round.unwatched_s) + " " + gap +
+        result_.verdict.notes.push_back("the soak did not measure for " + time(round.unwatched_s) + " " + gap +
                                         ": it was stopped and resumed");
       }
     }
@@ -501,7 +501,7 @@ class Judge {
     for (const SoakRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
     result_.verdict.summaries.push_back({Judgement::series, std::to_string(good) + " of " +
                                                                 plural(rounds_.size(), "round") +
-                                                                " good by themselves, in " + time(soak_.watched_s())});
+                                                                " passed, in " + time(soak_.watched_s())});
   }
 
   const Soak& soak_;

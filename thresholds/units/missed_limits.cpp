@@ -144,7 +144,7 @@ class Attributor {
     if (!counts && !is_open) a.severity = Severity::warn;
     if (own.empty()) {
       a.reason = counts    ? "the whole fleet misses it"
-                 : is_open ? "measured once, without confirmation"
+                 : is_open ? "measured only once, so it is not confirmed"
                            : "a warning: no other value of the same GPU confirms it, or a healthy chip has a low "
                              "clock at the power limit";
     }

@@ -404,9 +404,8 @@ std::string summary(const UnitTable& table) {
   }
   const std::string compared =
       std::to_string(table.tests) + " values of " + std::to_string(table.ranks) + " ranks compared";
-  if (outliers == 0) return compared + ", none stands out";
-  return compared + ", " + std::to_string(outliers) + (outliers == 1 ? " stands" : " stand") + " out, of " +
-         std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks") +
+  if (outliers == 0) return compared + ", no outlier";
+  return compared + ", " + plural(outliers, "outlier") + ", of " + plural(ranks.size(), "rank") +
          (table.counts ? "" : "; on the host backend this is a warning: ranks share cores");
 }
 

@@ -22,7 +22,7 @@ std::set<std::string> compared_families(const UnitTable&);
 /// Returns one finding for each comparison with outliers.
 std::vector<Finding> findings_of(const UnitTable&);
 
-/// Returns "57 values of 4 ranks compared, none stands out".
+/// Returns "57 values of 4 ranks compared, no outlier".
 std::string summary(const UnitTable&);
 
 }  // namespace shakedown
