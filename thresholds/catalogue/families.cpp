@@ -1,4 +1,4 @@
-// Finds rows of the table that thresholds/tables/families.cpp writes.
+// Finds rows in the table that thresholds/tables/families.cpp generates.
 #include "thresholds/catalogue/families.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Properties of a family that are independent of profiles: the rows of families.yaml, checked by the build. Pure.
+// Properties of families that no profile changes. They are the rows of families.yaml, which the build checks. The
+// functions are pure.
 #pragma once
 
 #include <array>
@@ -11,36 +12,36 @@
 
 namespace shakedown {
 
-/// How a family must be judged on a backend. judged: by a rule. unjudged: no rule is needed if a profile includes the
-/// table. absent: the backend lacks the operation and waives it.
+/// How a family must be judged on a backend. judged: it needs a rule. unjudged: it needs no rule if the profile
+/// includes the table. absent: the backend does not have the operation and waives it.
 enum class Need { judged, unjudged, absent };
 constexpr auto words(Need) { return names("judged", "unjudged", "absent"); }
 
-/// The time of a row of a family on a GPU in addition to its samples, for buffers, known data and checks.
+/// The time that a row of a family takes on a GPU in addition to its samples, for buffers, known data and checks.
 struct RowCost {
   double seconds = 0;
-  double seconds_per_rank = 0;    // additional, for each rank of the host
-  double tuning = 0;              // additional, without stored tuning choices
-  double bytes_per_s = HUGE_VAL;  // of the bytes of its operation
+  double seconds_per_rank = 0;    // added for each rank of the host
+  double tuning = 0;              // added if no tuning choices are stored
+  double bytes_per_s = HUGE_VAL;  // rate at which it handles the bytes of its operation
 };
 
 struct FamilyRow {
   std::string_view name, shows;
   std::array<Need, words(Backend{}).size()> by_backend;
   RowCost cost;
-  bool own_memory;               // only its program uses GPU memory, and releases all of it
-  std::string_view called = {};  // name in the reports; empty: that of the family
+  bool own_memory;               // true: only its program uses GPU memory, so it must release all of it
+  std::string_view called = {};  // name in reports; empty: the name of the family
 
   constexpr Need on(Backend backend) const { return by_backend[static_cast<std::size_t>(backend)]; }
 };
 
-/// Returns all families in measuring order.
+/// Returns all families in the order in which they are measured.
 std::span<const FamilyRow> family_rows();
 
 /// Returns the row of a family; nullptr if there is none.
 const FamilyRow* family_row(std::string_view family);
 
-/// Returns how a family must be judged; judged without a row.
+/// Returns how a family must be judged: `judged` if it has no row.
 Need need(std::string_view family, Backend);
 
 }  // namespace shakedown

@@ -16,7 +16,7 @@ struct Word {
   Text part, value, words;
 };
 
-// Words for "part:value". `#` stands for any value of the part.
+// Words for "part:value". `#` matches any value of the part.
 constexpr std::array words_of_parts{
     Word{"engine", "sm", "by kernel"},
     Word{"engine", "ce", "by copy engine"},
@@ -77,7 +77,7 @@ std::string part_text(const Key& key, const Key::Part& part) {
   return text;
 }
 
-// Parts that follow the family's name without a comma: "HBM read", "AllReduce f32".
+// True for parts that follow the family's name without a comma: "HBM read", "AllReduce f32".
 bool is_of_name(Text part) {
   constexpr std::array parts{"of", "op", "dtype", "pattern", "model", "engine"};
   return std::find(parts.begin(), parts.end(), part) != parts.end();

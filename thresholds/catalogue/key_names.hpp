@@ -7,14 +7,14 @@
 
 namespace shakedown {
 
-/// Returns "HBM read by kernel, 4 GiB" for "hbm/op:read/engine:sm/bytes:4294967296". Unknown parts appear as name and
-/// value. A family without parts is its own name.
+/// Returns "HBM read by kernel, 4 GiB" for "hbm/op:read/engine:sm/bytes:4294967296". An unknown part appears as its
+/// name and value. A key without parts returns the name of the family.
 std::string readable(const Key&);
 
-/// Returns the name of a measurement; empty for a finding about the machine.
+/// Returns the name of a measurement; empty if the finding is about the machine.
 std::string name_text(const Key&);
 
-/// Returns "HBM read by kernel, 4 GiB (hbm_gb_per_s)"; the key and the metric of a finding about the machine.
+/// Returns "HBM read by kernel, 4 GiB (hbm_gb_per_s)". For a finding about the machine, returns the key and the metric.
 std::string named_text(const Key&, const std::string& metric);
 
 }  // namespace shakedown

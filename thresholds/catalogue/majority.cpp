@@ -10,7 +10,7 @@ constexpr std::size_t named_at_most = 4;
 
 // Returns "node7", "node7, node9" or "node7 and 11 others".
 std::string names(const std::vector<Holder>& holders, const std::vector<std::size_t>& group) {
-  std::vector<std::string> distinct;  // one name for all ranks of a host
+  std::vector<std::string> distinct;  // all ranks of a host have one name, which is listed once
   for (const std::size_t i : group) {
     if (std::find(distinct.begin(), distinct.end(), holders[i].who) == distinct.end())
       distinct.push_back(holders[i].who);
@@ -38,7 +38,8 @@ OddOnesOut odd_ones_out(const std::vector<Holder>& holders) {
   }
   OddOnesOut odd;
   if (groups.size() < 2) return odd;
-  // If groups have the same size, the one with the first member is the reference. The choice is arbitrary but stable.
+  // If groups have the same size, the reference is the group with the first member. This choice is arbitrary, but
+  // always the same.
   const auto reference = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second.front() > b.second.front();
   });

@@ -1,4 +1,4 @@
-// Finds the members that differ from the majority value. Pure.
+// Finds the members whose value differs from that of the majority. The functions are pure.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-/// A member and its value; nullopt if unknown.
+/// A member and its value; nullopt if the value is unknown.
 struct Holder {
   std::string who;
   std::optional<std::string> value;
@@ -15,11 +15,12 @@ struct Holder {
 
 struct OddOnesOut {
   std::vector<std::size_t>
-      who;           // indices of members that differ; without a majority, of all except the first group
-  std::string text;  // "570.86 on node7, 580.159 on 15 others"; empty if all are the same
+      /// Indices of members that differ from the majority; without a majority, of all members except the first group.
+      who;
+  std::string text;  // "570.86 on node7, 580.159 on 15 others"; empty if all values are equal
 };
 
-/// Returns the differing members. Ignores unknown values.
+/// Returns the members that differ. Unknown values are ignored.
 OddOnesOut odd_ones_out(const std::vector<Holder>&);
 
 }  // namespace shakedown

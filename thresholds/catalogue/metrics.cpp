@@ -1,6 +1,6 @@
-// The table of metrics (unit, direction, shared or by rank, healthy variation) and their physical limits. It is long
-// because it is one table. A floor above its ceiling is a mistake in a profile. A measurement above it is a mistake in
-// the measurement: data from a cache, a missing synchronisation, bytes counted twice.
+// The table of metrics (unit, direction, shared or by rank, variation of healthy devices) and their physical limits.
+// The file is long because it is one table. A floor above its ceiling is an error of the profile. A value above the
+// ceiling is an error of the measurement: data from a cache, a missing synchronisation, or bytes counted twice.
 #include "thresholds/catalogue/metrics.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ Bound times(Bound value, double factor) { return value ? Bound(*value * factor) 
 // ---------------------------------------------------------------------------------------------------------------------
 // Ceilings
 
-// Data sheets state tensor core peaks at a lower clock than the highest.
+// True for types of tensor cores. Data sheets give their peaks at a lower clock than the highest one.
 bool by_tensor_cores(Text dtype) { return dtype != "f32" && dtype != "f64"; }
 
 Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
@@ -40,8 +40,8 @@ Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
   return times(bound, std::max(1.0, scale.sm_mhz_max / *rated));
 }
 
-// SMs x FLOP per clock, from the peak and its clock: H200 132 x 4096 = 540.7 in bf16, of which products use 95 to 98 %;
-// 33.8 in f64.
+// Returns SMs x FLOP per clock, computed from the peak and its clock. For bf16 on H200 it is 132 x 4096 = 540.7, of
+// which products reach 95 to 98 %; for f64 it is 33.8.
 Bound tflops_per_clock(const Peaks& peaks, const Key& key, const Scale& scale) {
   const Text dtype = key.part("dtype");
   const auto rated = by_tensor_cores(dtype) ? peak(peaks, "tensor_mhz")
@@ -80,7 +80,8 @@ Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
               (key.part("dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key.part("engine")) : 1));
 }
 
-// The share of a link that the data of a collective use without reduction in the switch, for any kind of copy.
+// Returns the part of a link's rate that the data of a collective can use, if switches do not reduce. It is the best of
+// all kinds of copies.
 double link_of_collective(const Peaks& peaks) {
   const auto flits = peak(peaks, "nvlink_flits");
   return flits ? *flits * payload("ce") : most_flits;
@@ -101,7 +102,7 @@ Bound allreduce_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   if (n < 2) return std::nullopt;
   if (m == 1) return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 2 * (n - 1) / n : link_of_collective(peaks));
   const auto nics = peak(peaks, "nics");
-  const double crossings = scale.nvls ? 2 : m / (m - 1);  // with NVLS each part moves once
+  const double crossings = scale.nvls ? 2 : m / (m - 1);  // with NVLS, each part of the data moves once
   return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * crossings) : std::nullopt;
 }
 
@@ -110,8 +111,8 @@ Bound allreduce_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
                          : times(allreduce_busbw(peaks, key, scale), scale.ranks / (2.0 * (scale.ranks - 1)));
 }
 
-// The bus bandwidth of other collectives is the rate at which some GPU must send or receive over its links. algbw is
-// busbw over (n-1)/n or over 1.
+// Returns the largest busbw of other collectives: the rate at which some GPU must send or receive over its links. algbw
+// is busbw over (n-1)/n or over 1.
 Bound collective_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   if (scale.ranks < 2 || scale.hosts > 1) return std::nullopt;
   return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 1 : link_of_collective(peaks));
@@ -121,8 +122,8 @@ Bound collective_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
 }
 
-// One GPU could use all NICs of its host, but here all GPUs work at once. An AllReduce of two hosts is that of all
-// hosts with m = 2; reduction in switches saves nothing there.
+// A single GPU could use all NICs of its host, but here all GPUs work at once. An AllReduce of two hosts has the same
+// limit as one of all hosts with m = 2, because reduction in switches does not help there.
 Bound pair_busbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   const auto nics = peak(peaks, "nics");
   const double n = 2.0 * scale.ranks / scale.hosts;
@@ -146,26 +147,26 @@ Bound one(const Peaks&, const Key&, const Scale&) { return 1; }
 Bound known(double value) { return value > 0 ? Bound(value) : std::nullopt; }
 
 Bound memory(const Peaks&, const Key&, const Scale& scale) { return known(scale.memory_gb); }
-// Clocks have steps of 15 MHz. An H100 whose driver reports 1,980 as the highest ran at 1,995 for whole launches, and
-// at 2,009 in a row of 0.2 s.
+// Clocks have steps of 15 MHz. An H100 whose driver reports 1,980 MHz as the highest clock ran at 1,995 for whole
+// launches, and at 2,009 in a row of 0.2 s.
 Bound clock(const Peaks&, const Key&, const Scale& scale) {
   return scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max + 2 * 15) : std::nullopt;
 }
-// For some ms a GPU takes 1.1 times its power limit (memtest), and never more than twice.
+// A GPU can take 1.1 times its power limit for some ms (memtest), and never takes more than twice the limit.
 Bound power(const Peaks&, const Key&, const Scale& scale) { return known(2 * scale.power_limit_w); }
-// At about 90 C a GPU reduces its clock, above 100 C it shuts down.
+// A GPU reduces its clock at about 90 C, and shuts down above 100 C.
 Bound heat(const Peaks&, const Key&, const Scale&) { return 120; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
 
-// Returns the first number in "bf16", "fp8_e4m3" or "int8", in bytes.
+// Returns the size in bytes from the first number in "bf16", "fp8_e4m3" or "int8".
 double element_bytes(Text dtype) {
   const auto digit = dtype.find_first_of("0123456789");
   return digit == Text::npos ? 0 : std::atof(std::string(dtype.substr(digit)).c_str()) / 8;
 }
 
-// busbw / algbw as nccl-tests defines it (kernels/ops/collective.hpp).
+// Returns busbw / algbw as nccl-tests defines it (kernels/ops/collective.hpp).
 double bus_factor(const Key& key, int ranks) {
   const double n = ranks;
   const Text op = key.part("op");
@@ -173,7 +174,7 @@ double bus_factor(const Key& key, int ranks) {
   return op == "all_gather" || op == "reduce_scatter" || op == "alltoall" ? (n - 1) / n : 1;
 }
 
-// The data that a collective really moves. These three round to whole parts for each rank.
+// Returns the bytes that a collective really moves, because three operations round up to whole parts for each rank.
 double collective_bytes(const Key& key, double bytes, int ranks) {
   const Text op = key.part("op");
   if (op != "all_gather" && op != "reduce_scatter" && op != "alltoall") return bytes;
@@ -183,7 +184,7 @@ double collective_bytes(const Key& key, double bytes, int ranks) {
   return std::max(std::floor(part / unit) * unit, element) * ranks;
 }
 
-/// The ranks of one operation; for scope:node those of a host.
+/// Returns the ranks of one operation; for scope:node these are the ranks of a host.
 Scale of_group(const Key& key, Scale scale) {
   if (key.part("scope") != "node") return scale;
   scale.ranks /= scale.hosts;
@@ -191,7 +192,7 @@ Scale of_group(const Key& key, Scale scale) {
   return scale;
 }
 
-// Operations of a step per token, and bytes that it reduces over ranks, by model.
+// For each model: the operations of a step per token, and the parameters whose gradients it reduces over ranks.
 constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
                                        {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
                                        {"train_step", "gpt2_124m", 0.8075e9, 124475904},
@@ -202,14 +203,14 @@ constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480
                                        {"train_step", "llama_8b_8_layers", 14.56e9, 2795573248},
                                        {"checkpoint", "gpt2_124m", 0, 124475904}}};
 
-/// Returns the work of one operation of a benchmark on one rank, from its key; 0 if the key does not define it.
+/// The work of one operation of a benchmark on one rank, computed from its key; 0 if the key does not define it.
 struct Operation {
   double flops = 0, bytes = 0, tokens = 0, accesses = 0;
 };
 
 double number(const Key& key, Text part) { return static_cast<double>(key.number(part).value_or(0)); }
 
-// Over cache lines (kernels/chase.hpp), in local memory at most 4096 (kernels/ops/latency.hpp).
+// Returns a walk over cache lines (kernels/chase.hpp), with at most 4096 in local memory (kernels/ops/latency.hpp).
 Operation walk_of(const Key& key, const Scale&) {
   double accesses = 1;
   while (2 * accesses * 128 <= number(key, "bytes")) accesses *= 2;
@@ -228,7 +229,7 @@ Operation stream_of(const Key& key, const Scale&) {
   const int arrays = op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3;
   return {.bytes = number(key, "bytes") * arrays};
 }
-// Written and read back; moving inversions three times (kernels/ops/memory.hpp).
+// Counts a write and a read; moving inversions do both three times (kernels/ops/memory.hpp).
 Operation test_of(const Key& key, const Scale& scale) {
   return {.bytes = 2e9 * scale.tested_gb * (key.part("pattern") == "moving" ? 3 : 1)};
 }
@@ -239,7 +240,7 @@ Operation copy_of(const Key& key, const Scale&) {
 Operation collective_of(const Key& key, const Scale& scale) {
   return {.bytes = collective_bytes(key, number(key, "bytes"), of_group(key, scale).ranks)};
 }
-Operation checkpoint_of(const Key& key, const Scale&) {  // f32 (kernels/transformer/checkpoint_spec.hpp)
+Operation checkpoint_of(const Key& key, const Scale&) {  // in f32 (kernels/transformer/checkpoint_spec.hpp)
   const Model* model = find_model(key);
   return {.bytes = model == nullptr ? 0 : 3 * 4 * model->trainable};
 }
@@ -253,13 +254,14 @@ Operation step_of(const Key& key, const Scale&) {
 /// Properties that all rows of a family share.
 struct Family {
   Text name;
-  KeyPart part = {};                                          // required part of the key
-  Operation (*work)(const Key& key, const Scale&) = nullptr;  // as kernels/ops counts it
-  /// Between launches: root mean square over 23 launches, two or three of each of eight machines with 1, 2 and 4 H200
-  /// or H100 (ci/baselines), rounded up. For small messages, whose time depends on the launch speed of the host, it is
-  /// 12 %.
+  KeyPart part = {};                                          // part that the key must have
+  Operation (*work)(const Key& key, const Scale&) = nullptr;  // the work as kernels/ops counts it
+  /// Relative spread between launches: the root mean square over 23 launches, two or three on each of eight machines
+  /// with 1, 2 and 4 H200 or H100 (ci/baselines), rounded up. For small messages it is 12 %, because their time depends
+  /// on how fast the host launches.
   double launch_spread = 0.002;
-  /// Between days, from the same launches; for other families three quarters of the value between launches.
+  /// Relative spread between days, from the same launches. If it is nullopt, it is three quarters of the spread between
+  /// launches.
   std::optional<double> day_spread = std::nullopt;
   double machine_spread = 0.005;
 };
@@ -267,8 +269,9 @@ struct Family {
 // Chips differ by 2.5 % in bursts of GEMM (PeerClass). HBM with replaced rows is 2.3 % slower in reads.
 constexpr double of_gemm = 0.025, of_memory = 0.012;
 constexpr std::array families{
-    Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},  // clock and other differences; not measured
-    // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7.
+    // Includes differences of the clock; this was not measured.
+    Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},
+    // In 13 rounds on 2 H200 it was 3.5 to 5.6 us, and 1.3 to 2.7 us for a kernel of a graph.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
     Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
     Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = of_gemm},
@@ -277,16 +280,18 @@ constexpr std::array families{
     Family{.name = "memtest", .work = test_of, .machine_spread = of_memory},
     Family{.name = "p2p", .part = {"op", "latency"}, .work = walk_of}, Family{.name = "p2p", .work = copy_of},
     Family{.name = "pcie", .part = {"active"}, .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
-    // For a while after a host has started, its driver clears memory, and copies to the device are up to half as fast.
+    // For some time after a host has started, its driver clears memory, and copies to the device reach as little as
+    // half of their rate.
     Family{.name = "pcie", .part = {"op", "h2d"}, .work = copy_of, .launch_spread = 0.16},
     Family{.name = "pcie", .work = copy_of, .launch_spread = 0.02, .day_spread = 0.03},
     Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = of_gemm},
-    // Two launches on one H200.
+    // Measured in two launches on one H200.
     Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
-    Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},  // others use the disk; not measured
-    Family{.name = ""},                                                          // any other
+    // Applies to the other parts, which use the disk; not measured.
+    Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
+    Family{.name = ""},  // applies to all other families
 };
 
 const Family& find_family(const Key& key) {
@@ -340,7 +345,7 @@ constexpr Text shown = "it is shown with the rates, but not judged", google = "i
                same_time = "the row has the same time in another unit";
 
 constexpr std::array catalogue{
-    // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
+    // Applies to a load of 3 s. On 4 x H200, two launches differed by 0.7 and 1.2 %.
     Metric{.family = "gemm", .part = {"load", "sustained"}, .name = "tflops_per_ghz",
            .what = "TFLOPS per GHz at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .ceiling = tflops_per_clock,
@@ -365,8 +370,8 @@ constexpr std::array catalogue{
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
-    // The work is the same on each rank. Cores of one kind differ by their clock, by at most a fifth (turbo). Two
-    // threads on one core take twice as long. No fleet has been measured.
+    // The work is the same on each rank. Clocks of equal cores differ by at most a fifth (turbo). Two threads on one
+    // core take twice as long. No fleet has been measured.
     Metric{.family = "jitter", .name = "quantum_us", .what = "time of a fixed amount of work on the core of the rank",
            .aspect = Aspect::processor, .headline = 7, .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.5, 0.5}, .work = quanta},
     Metric{.family = "jitter", .name = "stolen", .what = "share of the time that the core lost to other work",
@@ -404,7 +409,7 @@ constexpr std::array catalogue{
     Metric{.family = "pcie", .part = {"active", "one"}, .name = "copy_gb_per_s", .what = "copy between host and one GPU", .aspect = Aspect::pcie,
            .headline = 3, .of_slowest = yes, .peers = PeerClass{0.005, 0, 0.05, 0.05}, .ceiling = host_copy,
            .work = giga_bytes},
-    // With all GPUs at once, the bridges and the memory of the host limit each.
+    // If all GPUs copy at once, the bridges and the memory of the host limit each copy.
     Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .aspect = Aspect::pcie, .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.03, 0, 0.20, 0.20}, .ceiling = host_copy, .work = giga_bytes},
     Metric{.family = "allreduce", .part = {"scope", "node"}, .name = "busbw_gb_per_s",
@@ -485,7 +490,7 @@ constexpr std::array catalogue{
            .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "change_percent_high", .what = "upper 95 % bound of the change", .range = any, .shared = yes,
            .harmless = shown, .may_lack = shown},
-    // The rate depends on a disk, a network and other programs.
+    // The rate depends on a disk, on a network and on other programs.
     Metric{.family = "checkpoint", .name = "checkpoint_gb_per_s", .what = "rate of all ranks to or from the disk",
            .headline = 3, .shared = yes, .of_slowest = yes, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "time to write or read a checkpoint", .shared = yes,
@@ -527,7 +532,7 @@ constexpr std::array catalogue{
 };
 // clang-format on
 
-// Names end in their unit.
+// The last words of a name are its unit.
 struct Unit {
   Text end, unit;
   bool lower_is_better = false;
@@ -564,7 +569,7 @@ const Unit* find_unit(Text metric) {
 std::span<const Metric> metrics() { return catalogue; }
 
 const Metric* find_metric(const Key& key, Text name) {
-  // Every value of a run is looked up several times.
+  // Sorted by name once, because every value of a run is looked up several times.
   static const auto rows_of_name = [] {
     std::unordered_map<Text, std::vector<const Metric*>> rows;
     for (const Metric& m : catalogue) rows[m.name].push_back(&m);

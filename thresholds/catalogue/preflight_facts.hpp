@@ -1,4 +1,4 @@
-// The facts that bench_preflight reads. Rules about other facts are refused.
+// The facts that bench_preflight reads. A rule about any other fact is rejected.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,15 @@ namespace shakedown {
 
 enum class FactKind { number, text };
 
-/// Returns the kind of the fact `name` of a key ("preflight/of:gpu"); nullopt if there is no such fact.
+/// Returns the kind of the fact `name` under a key such as "preflight/of:gpu"; nullopt if there is no such fact.
 std::optional<FactKind> fact_kind(std::string_view key, std::string_view name);
 
-/// Returns the facts of a key, "cuda_opens, ecc, ..."; for an unknown key the keys, "preflight/of:host, ...".
+/// Returns the facts under a key: "cuda_opens, ecc, ...". If the key is unknown, returns the keys: "preflight/of:host,
+/// ...".
 std::string known_facts(std::string_view key);
 
-/// True for facts of a host, which only its first rank has. Facts of other keys exist for each rank.
+/// True if the facts of this key describe a host, so that only its first rank has them. Facts of other keys exist for
+/// each rank.
 bool is_of_host(std::string_view key);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Finds rows of the table that thresholds/tables/remedies.cpp writes.
+// Finds rows in the table that thresholds/tables/remedies.cpp generates.
 #include "thresholds/catalogue/remedies.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The meaning and the remedy of a fact of the machine: the rows of remedies.yaml, checked by the build. Pure.
+// The meaning and the remedy of each fact of the machine. They are the rows of remedies.yaml, which the build checks.
+// The functions are pure.
 #pragma once
 
 #include <optional>
@@ -10,8 +11,9 @@
 
 namespace shakedown {
 
-/// The kind of repair. setting: a command changes it. restart: of the host or a service. reset: of the GPU. reseat: a
-/// person checks the card, cable or power supply. replace: the part is exchanged. none: no repair yet.
+/// The kind of repair. setting: a command changes it. restart: the host or a service must be restarted. reset: the GPU
+/// must be reset. reseat: a person must check the card, cable or power supply. replace: the part must be exchanged.
+/// none: no repair is needed yet.
 enum class RemedyAction { none, setting, restart, reset, reseat, replace };
 constexpr auto words(RemedyAction) { return names("none", "setting", "restart", "reset", "reseat", "replace"); }
 
@@ -23,13 +25,13 @@ struct RemedyRow {
 
 struct Remedy {
   RemedyAction action = RemedyAction::none;
-  std::string means;    // "faulty rows of its memory wait for a reset"
-  std::string command;  // for a shell of the host
+  std::string means;    // such as "faulty rows of its memory wait for a reset"
+  std::string command;  // for a shell on the host
 };
 
 std::span<const RemedyRow> remedy_rows();
 
-/// Returns the remedy for a fact beyond its limit; nullopt without a row.
+/// Returns the remedy for a fact that misses its limit; nullopt if the table has no row for the fact.
 std::optional<Remedy> remedy_of(std::string_view fact, std::string_view gpu, std::string_view limit);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Finds causes of slow collectives and missed limits that are no single GPU or link.
+// Finds causes of slow collectives and missed limits other than a single GPU or link.
 #include "thresholds/culprits/common_cause.hpp"
 
 #include <fmt/format.h>
@@ -18,15 +18,15 @@
 namespace shakedown {
 namespace {
 
-// In per cent. No chip is slower than that, but a GPU that shares its SMs with another program is: by 25 to 30 next to
-// a program that takes 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
+// In percent. No healthy chip is slower than this. A GPU that shares its SMs with another program is: next to a program
+// that used 90 % of one H200 it was 25 to 30 % slower, and an AllReduce of 8 bytes took 570 us instead of 24.
 constexpr double turns_percent = 20;
 
 // NCCL user guide, troubleshooting: PCI access control; docs/troubleshooting.md has the commands.
 constexpr const char* copies_alike =
     "; copies between all GPUs are equally slow: check ACS on PCIe switches, the IOMMU and confidential computing";
 
-// A rank is late if it arrives 50 us and eight MADs after the others.
+// A rank is late if it arrives at least 50 us and at least eight MADs after the others.
 constexpr double late_us = 50, late_mads = 8;
 constexpr std::size_t enough_barriers = 3;
 
@@ -68,8 +68,8 @@ std::vector<std::pair<int, double>> known(const RankValues& values) {
   return result;
 }
 
-// In a collective the late rank waits least, and each benchmark begins with a barrier. A rank that waits least is late
-// only if it also arrives late; otherwise the network may be the cause.
+// In a collective, the late rank has the shortest waiting time. Each benchmark begins with a barrier, so a rank with
+// the shortest waiting time is late only if it also arrives late; otherwise the network may be the cause.
 std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
   std::map<int, std::size_t> late, last;
   std::map<int, std::vector<double>> delays;
@@ -108,7 +108,8 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   const bool several = run.ranks_of().size() > 1;
   Diagnosis d;
   d.causes = {Cause::configuration};
-  bool inside = false, links = false;  // inside: the AllReduce inside each host was measured, and no host is an outlier
+  // Inside: true if AllReduce inside each host was measured and no host is an outlier.
+  bool inside = false, links = false;
   for (const Comparison& c : run.table().comparisons) {
     inside = inside || c.key.part("scope") == "node";
     links = links || c.key.family() == "p2p";
@@ -127,7 +128,7 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   return d;
 }
 
-// Returns the index of the suspect for which ranks wait; nullopt if none explains the waiting time.
+// Returns the index of the suspect for which ranks wait; nullopt if no suspect explains the waiting time.
 std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, const std::vector<Diagnosis>& found) {
   double most_percent = 0;
   for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
@@ -135,15 +136,16 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
     const Diagnosis& d = found[i];
     const Cause cause = d.causes.front();
     if (!d.fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
-    // Waiting ranks slow down by the same amount as the suspect. A collective that is far slower has another cause,
-    // unless another program shares the GPU: then even short operations wait for its time slice.
+    // Ranks that wait for a suspect slow down by the same amount as the suspect. If a collective is far slower, it has
+    // another cause. The exception is another program on the GPU: then even short operations wait until it yields the
+    // GPU.
     const bool in_turns = cause == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
     if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return i;
   }
   return std::nullopt;
 }
 
-// The other program may have ended before the rows of single GPUs.
+// Used because the other program may have ended before the rows of single GPUs were measured.
 std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   std::vector<int> shared;
   for (int rank = 0; static_cast<std::size_t>(rank) < run.size(); ++rank) {

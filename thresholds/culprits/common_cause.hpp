@@ -1,4 +1,5 @@
-// Explains slow collectives and missed limits by a shared cause, or by one rank for which all others wait. Pure.
+// Explains slow collectives and missed limits by a cause that all ranks share, or by one rank for which all others
+// wait. The functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -10,30 +11,32 @@
 
 namespace shakedown {
 
-/// An additional effect of a suspect: other ranks wait for it.
+/// An additional effect of a suspect: other ranks wait for this suspect.
 struct Consequence {
-  std::size_t suspect = 0;  // index among the found suspects
+  std::size_t suspect = 0;  // index in the list of suspects
   std::string reason;
 };
 
-/// A new suspect, or a consequence of a found one. Without either, there is nothing to explain.
+/// A new suspect, or a consequence of a suspect that was found before. If both are missing, there is nothing to
+/// explain.
 struct Explanation {
   std::optional<Diagnosis> suspect = std::nullopt;
   std::optional<Consequence> consequence = std::nullopt;
 };
 
-/// Returns why collectives are slow: a late rank, else one of `found`, else the configuration.
+/// Returns why collectives are slow: because of a late rank, else because of one of `found`, else because of the
+/// configuration.
 Explanation explain_collectives(const RunEvidence&, const std::vector<Diagnosis>& found);
 
-/// Returns the limits that most ranks miss, or that ranks without being outliers miss: the whole fleet against its
-/// reference. If these are limits of training steps, one of `found` may explain them, because ranks wait for each
-/// other.
+/// Explains the limits that most ranks miss, and those that ranks miss without being outliers. These show that the
+/// whole fleet is below its reference. Missed limits of training steps may be explained by one of `found`, because
+/// ranks wait for each other.
 Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis>& found);
 
 /// Returns the suspects, extended by the explanation.
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation&);
 
-/// True if one of `found` other than slow silicon is this rank, or its host.
+/// True if `found` contains this rank or its host, for another reason than slow silicon.
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts&);
 
 }  // namespace shakedown

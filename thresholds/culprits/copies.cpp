@@ -11,13 +11,13 @@
 namespace shakedown {
 namespace {
 
-/// A link that is slower than the other copies of a GPU by more than this many percent has a fault of its own. Copies
-/// of a GPU with slow ports, or with another program, differ by less.
+/// If a link is slower than the other copies of its GPU by more than this many percent, the link itself has a fault. If
+/// the ports of the GPU are slow, or another program uses it, its copies differ by less.
 constexpr double own_fault_percent = 20;
 constexpr std::size_t enough_links = 3;
 
-/// True if the GPU fails by its own work. A GPU that is only a little slower, such as one with memory of another make,
-/// is not the cause of a slow copy.
+/// True if the GPU's own work is slow enough to fail. A GPU that is only a little slower, such as one with another make
+/// of memory, is not the cause of a slow copy.
 bool fails_by_itself(const RunEvidence& evidence, int rank) {
   return std::ranges::any_of(std::array{Aspect::gemm, Aspect::memory}, [&](Aspect aspect) {
     return !evidence.shown(gpu_unit(rank), aspect).failing.empty();
@@ -26,7 +26,7 @@ bool fails_by_itself(const RunEvidence& evidence, int rank) {
 
 }  // namespace
 
-/// Returns copies to or from the other GPUs of the host.
+/// Copies to or from the other GPUs of the host.
 struct SlowCopies::Share {
   std::size_t slow = 0, all = 0, open = 0;
   bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
@@ -41,7 +41,7 @@ SlowCopies::SlowCopies(const RunEvidence& evidence) : evidence_(evidence) {
   judge_kernels();
 }
 
-/// Returns slow copies without an explanation.
+/// Returns the slow copies that are not explained yet.
 bool SlowCopies::open(const Unit& link) const {
   return !evidence_.shown(link, Aspect::other).failing.empty() && !explained_.contains(link);
 }
@@ -76,7 +76,7 @@ double SlowCopies::percent(const Unit& link) const {
   return percents.empty() ? 0 : median(std::move(percents));
 }
 
-// Returns the largest shortfall of a copy that the GPU explains, by direction.
+// Returns the largest shortfall among the copies that this GPU explains, in one direction.
 double SlowCopies::most_of_gpu(int rank, bool as_source) const {
   std::vector<double> percents;
   for (const int other : evidence_.neighbours(rank)) {
@@ -103,7 +103,7 @@ SlowCopies::Share SlowCopies::share(int rank, bool as_source) const {
   return result;
 }
 
-// GPUs of a host whose copies are slow in both directions: first the one that explains most, then the next.
+// Finds GPUs of a host whose copies are slow in both directions. The GPU that explains most copies is first.
 void SlowCopies::judge_ports(const std::vector<int>& ranks) {
   for (std::size_t round = 0; round < ranks.size(); ++round) {
     int best = -1;
@@ -112,7 +112,7 @@ void SlowCopies::judge_ports(const std::vector<int>& ranks) {
     for (const int rank : ranks) {
       const Share row = share(rank, true), column = share(rank, false);
       if (!row.nearly() || !column.nearly() || row.open + column.open == 0) continue;
-      // If two GPUs explain the same, the one that is slow by itself as well.
+      // If two GPUs explain the same number of copies, chooses the one whose own work is also slow.
       const bool also = fails_by_itself(evidence_, rank);
       const std::size_t slow = row.slow + column.slow;
       if (best < 0 || slow > most_slow || (slow == most_slow && also && !best_is_slow)) {
@@ -121,13 +121,13 @@ void SlowCopies::judge_ports(const std::vector<int>& ranks) {
         best_is_slow = also;
       }
     }
-    if (best < 0 || (ranks.size() == 2 && !best_is_slow)) return;  // of two GPUs, either may be at fault
+    if (best < 0 || (ranks.size() == 2 && !best_is_slow)) return;  // if there are two GPUs, either may be at fault
     explain_copies(best, true, true, of_gpu_[best]);
   }
 }
 
-// Slow copies by the kernels of a GPU that is slow in its own work: its SMs are shared with another program, or faulty.
-// The source works in writes, the destination in reads and latencies; copy engines need no SM.
+// Finds GPUs whose own work is slow and whose kernels copy slowly: another program uses the SMs, or they are faulty.
+// Kernels of the source do writes; kernels of the destination do reads and measure latency. Copy engines need no SM.
 void SlowCopies::judge_kernels() {
   for (const auto& [link, aspects] : evidence_.units(UnitKind::link)) {
     if (!open(link)) continue;
@@ -139,7 +139,7 @@ void SlowCopies::judge_kernels() {
     const int worker = *workers.begin();
     if (workers.size() > 1 || worker < 0 || !fails_by_itself(evidence_, worker)) continue;
     const bool is_source = worker == link.from;
-    // The other end explains the link if nearly all copies of that side are slow, and few of the worker's are.
+    // The other end explains the link if nearly all copies at that end are slow, and few copies of this GPU are.
     const Share own = share(worker, is_source), other = share(is_source ? link.rank : link.from, !is_source);
     if (own.nearly() || !other.nearly()) explain(link, of_gpu_[worker]);
   }

@@ -1,5 +1,5 @@
 // Finds the cause of slow copies between GPUs: the ports of a GPU, its kernels, one direction of its ports, or a single
-// link. Each slow copy has one explanation. Pure.
+// link. Each slow copy gets one explanation. The functions are pure.
 #pragma once
 
 #include <map>
@@ -13,18 +13,19 @@ namespace shakedown {
 
 class SlowCopies {
  public:
-  /// Explains slow copies by GPUs (of_gpu). The evidence must outlive the object.
+  /// Assigns slow copies to GPUs that explain them (of_gpu). The evidence must outlive the object.
   explicit SlowCopies(const RunEvidence&);
 
-  /// Returns the copies that a GPU explains, by rank: all to and from it are slow, or all by its kernels.
+  /// Returns, by rank, the copies that a GPU explains: all copies to and from it are slow, or all copies by its kernels
+  /// are.
   const std::map<int, std::vector<Evidence>>& of_gpu() const { return of_gpu_; }
 
-  /// True if a link inside a host is slow without an explanation by a GPU.
+  /// True if a link inside a host is slow and no GPU explains it.
   bool has_open(const std::string& host) const;
   /// Marks all links inside a host as explained.
   void explain(const std::string& host);
 
-  /// Returns suspects for the remaining slow copies.
+  /// Returns suspects for the slow copies that are not explained yet.
   std::vector<Diagnosis> suspects();
 
  private:

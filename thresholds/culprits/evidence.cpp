@@ -28,11 +28,11 @@ bool breaks(const Finding& f, int rank, double value) {
 
 bool both_ways(const Key& key) { return key.part("dir") == "both"; }
 
-// The links of the findings of one kind.
+// The links in the findings of one kind.
 struct Links {
   std::set<Unit> all, slow;
 
-  // Most links are slow, and no GPU is an end of all slow ones.
+  // True if most links are slow, and no GPU is at an end of all slow ones.
   bool alike() const {
     if (static_cast<double>(slow.size()) <= most * static_cast<double>(all.size())) return false;
     const auto explains = [&](int rank) {
@@ -76,14 +76,15 @@ Diagnosis RunEvidence::diagnosis(std::vector<Cause> causes, const std::vector<in
   return d;
 }
 
-// Returns the benchmark of a finding; nullptr if it does not belong to all ranks.
+// Returns the benchmark of a finding; nullptr if the finding is not about all ranks.
 const Benchmark* RunEvidence::benchmark(const Finding& f) const {
   const auto found = benchmarks_.find(f.key);
   const bool of_all = found != benchmarks_.end() && found->second.context->world_size == context_->world_size;
   return of_all ? &found->second : nullptr;
 }
 
-// Reads rules and baselines. The table has the peer values of every rank, not only of the first ten.
+// Collects the findings of rules and baselines. Peer values come from the table, which has those of every rank; a
+// finding has only the first ten.
 void RunEvidence::read_findings() {
   const auto kind = [](const Finding& f) { return std::tuple(f.judgement, f.metric, both_ways(f.key)); };
   std::map<std::tuple<Judgement, std::string, bool>, Links> copies;
@@ -104,7 +105,8 @@ void RunEvidence::read_findings() {
   for (const Finding& f : findings_) {
     const bool by_limit = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
     if (!by_limit || !bad(f) || f.status != Status::fail || !f.compared() || f.metric.empty()) continue;
-    // Facts of pre-flight are not rates. A pair of hosts has two ends and a path between them (fabric.hpp).
+    // Facts of pre-flight are not rates. Pairs of hosts are left to fabric.hpp, because a pair has two ends and a path
+    // between them.
     const std::string& family = f.key.family();
     if (is_collective(family) || family == "machine" || family == "preflight" || family == "pairs") continue;
     if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
@@ -113,7 +115,7 @@ void RunEvidence::read_findings() {
     const auto found = copies.find(kind(f));
     if (found != copies.end() && f.key.number("src") && found->second.alike()) {
       alike_[family].push_back(&f);
-    } else if (!both_ways(f.key)) {  // the sum of both directions does not show the slow one
+    } else if (!both_ways(f.key)) {  // the sum of both directions does not show which one is slow
       read_ranks_of(f, *measured);
     }
   }
@@ -136,7 +138,7 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
     const bool named = f.worst && f.worst->rank == rank;
     if (spread && !f.own ? named : breaks(f, rank, *values[i])) broken.push_back(rank);
   }
-  // If all GPUs copy at once, a GPU with slow ports slows itself and the GPU that it sends to.
+  // If all GPUs copy at once, a GPU with slow ports also slows down the GPU to which it sends.
   const auto source = f.key.number("src");
   const bool all_at_once = !f.key.part("shift").empty();
   const bool by_most = known > 1 && !source && broken.size() > (all_at_once ? 2 : 0) &&
@@ -145,7 +147,8 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
     alike_[f.key.family()].push_back(&f);
     return;
   }
-  if (all_at_once) return;  // sender, receiver or link: left to the peer comparison, which has all copies
+  // The cause may be the sender, the receiver or the link; the peer comparison decides, because it has all copies.
+  if (all_at_once) return;
   for (const int rank : broken) {
     const double value = *values[static_cast<std::size_t>(rank)];
     Evidence e{f.key, metric, f.judgement, value, std::nullopt, std::nullopt, std::nullopt};
@@ -182,7 +185,7 @@ void RunEvidence::read_peers() {
           {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
     }
   }
-  // The sum of both directions does not show which is slow; it is used only without other values.
+  // The sum of both directions does not show which one is slow, so it is used only if there are no other values.
   for (const auto& [link, evidence] : sums) {
     const Unit back = link_unit(link.rank, link.from);
     if (!shown(link, Aspect::other).failing.empty() || !shown(back, Aspect::other).failing.empty()) continue;
@@ -191,9 +194,9 @@ void RunEvidence::read_peers() {
   }
 }
 
-// Counts the rows of outliers, and of all GPUs and links of a host with a slow link.
+// Counts the rows of outliers. For a host with a slow link, counts the rows of all its GPUs and links.
 void RunEvidence::count_rows() {
-  std::vector<bool> has_slow_link(size());  // its host
+  std::vector<bool> has_slow_link(size());  // whether the host of the rank has a slow link
   for (const auto& [link, aspects] : units(UnitKind::link)) {
     for (const int rank : neighbours(link.rank)) has_slow_link[static_cast<std::size_t>(rank)] = true;
   }

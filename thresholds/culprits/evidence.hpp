@@ -1,5 +1,5 @@
-// Collects the evidence of findings and peer comparisons about each GPU, link and host in the table, and the limits
-// that most ranks miss. It does not name suspects. Pure.
+// Collects what findings and peer comparisons show about each GPU, link and host, and the limits that most ranks miss.
+// It does not name suspects. The functions are pure.
 #pragma once
 
 #include <map>
@@ -16,18 +16,19 @@
 
 namespace shakedown {
 
-// The share of slow ranks of a host, copies of a GPU, or benchmarks of a family above which the whole is slow.
+// If more than this fraction of the ranks of a host, the copies of a GPU or the benchmarks of a family is slow, the
+// whole is slow.
 inline constexpr double nearly_all = 0.75, most = 0.5;
 
-/// A bad finding that counts.
+/// True for a bad finding that affects the verdict.
 bool bad(const Finding&);
 
 class RunEvidence {
  public:
-  /// The benchmarks and findings must outlive it. With several numbers of ranks, it uses the largest.
+  /// The benchmarks and findings must outlive the object. If there are several numbers of ranks, it uses the largest.
   RunEvidence(const Benchmarks&, UnitTable, const std::vector<Finding>&);
 
-  const Context* context() const { return context_; }  // null: nothing was measured
+  const Context* context() const { return context_; }  // null if nothing was measured
   const RankFacts& facts(int rank) const { return context_->ranks[static_cast<std::size_t>(rank)]; }
   std::size_t size() const { return context_->ranks.size(); }
   const std::vector<int>& neighbours(int rank) const { return ranks_of_.at(facts(rank).host); }
@@ -37,23 +38,23 @@ class RunEvidence {
   const UnitTable& table() const { return table_; }
   const std::vector<Finding>& findings() const { return findings_; }
 
-  std::string gpu(int rank) const;  // for nvidia-smi -i
+  std::string gpu(int rank) const;  // Returns the GPU for use in nvidia-smi -i.
   std::string on_host(int rank, const std::string& command) const;
   /// Returns a diagnosis of these ranks, with the telemetry of the first.
   Diagnosis diagnosis(std::vector<Cause>, const std::vector<int>& ranks) const;
 
-  /// Returns the units of a kind that have evidence, with it.
+  /// Returns the units of a kind that have evidence, and their evidence.
   auto units(UnitKind kind) const {
     return std::views::filter(table_.shown, [kind](const auto& entry) { return entry.first.kind == kind; });
   }
-  /// Returns the evidence of one aspect of a unit; empty if it was not measured.
+  /// Returns the evidence about one aspect of a unit; empty if the aspect was not measured.
   const Shown& shown(const Unit&, Aspect) const;
   bool is_slow(int rank, Aspect aspect) const { return shown(gpu_unit(rank), aspect).is_slow(); }
-  /// Returns the failing evidence of a unit over all aspects.
+  /// Returns the evidence by which a unit fails, over all aspects.
   std::vector<Evidence> failing(const Unit&) const;
-  /// True if a unit fails by this evidence. Outliers on the host backend only warn.
+  /// True if a unit fails by this evidence. On the host backend, an outlier is only a warning.
   bool counts(const std::vector<Evidence>&) const;
-  /// The limits that most ranks miss, by family.
+  /// Returns, by family, the limits that most ranks miss.
   const std::map<std::string, std::vector<const Finding*>>& alike() const { return alike_; }
 
  private:

@@ -1,4 +1,5 @@
-// Finds the part of a network at fault: rules for rail, leaf switch, host, uplink, NIC and path, in their order.
+// Finds the part of a network that is at fault. The rules for rail, leaf switch, host, uplink, NIC and path are applied
+// in this order.
 #include "thresholds/culprits/fabric.hpp"
 
 #include <fmt/format.h>
@@ -17,15 +18,15 @@ namespace shakedown {
 namespace {
 
 constexpr double slow = PairRounds::slow;
-/// One value has heavier tails than the best of several.
+/// Lower than `slow`, because a single value has heavier tails than the best of several.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
 constexpr std::size_t enough_rounds = 3;
-/// For an AllReduce over all rails: the slowest of eight delays all, and in some hundred pairs one rail pauses three
-/// times. A wrong plan of NCCL, or a link inside a host, costs more than this.
+/// The limit for an AllReduce over all rails. The slowest of eight rails delays all of them, and in a hundred pairs a
+/// rail pauses about three times. A wrong plan of NCCL, or a slow link inside a host, costs more than this.
 constexpr double slow_sum = 0.7;
-/// The share of a leaf switch, or of the rails of a host, that counts as most of it.
+/// If at least this fraction of a leaf's hosts, or of a host's rails, is slow, it counts as most of them.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
-/// Two hosts are one pair, whose ends cannot be distinguished.
+/// Two hosts are a single pair, whose ends cannot be distinguished.
 constexpr std::size_t least_hosts = 3;
 
 class FabricJudge {
@@ -61,7 +62,7 @@ class FabricJudge {
 
   bool open(const Place& place) const { return rounds_.low(place) && !explained_.contains(place); }
 
-  // Returns the NICs of these hosts on a rail that have values.
+  // Returns the NICs of these hosts on one rail, without NICs that have no values.
   std::vector<Place> places_of(const std::vector<std::size_t>& hosts, std::size_t rail) const {
     std::vector<Place> places;
     for (const std::size_t host : hosts) {
@@ -76,13 +77,13 @@ class FabricJudge {
     return hosts;
   }
 
-  // Returns the places that no suspect explains.
+  // Returns the places that no suspect explains yet.
   std::vector<Place> open_of(std::vector<Place> places) const {
     std::erase_if(places, [&](const Place& place) { return !open(place); });
     return places;
   }
 
-  // Returns the median of the best rates of slow NICs, relative to the others.
+  // Returns the median of the best rates of these NICs, relative to those of others.
   double middle(const std::vector<Place>& places) const {
     std::vector<double> xs;
     for (const Place& place : places) xs.push_back(*rounds_.best(place));
@@ -105,7 +106,7 @@ class FabricJudge {
       explained_.insert(place);
       if (d.places.size() < max_offenders) d.places.push_back(culprit(rounds_.facts(place), rounds_.best_rate(place)));
       const auto values = rounds_.at.find(place);
-      if (values == rounds_.at.end()) continue;  // the other end of a pair without a known partner
+      if (values == rounds_.at.end()) continue;  // The end of the pair is unknown, because the partner is.
       for (const Value& value : values->second) {
         if (value.x >= slow) continue;
         evidence.push_back({value.key, PairRounds::metric, Judgement::peers, value.rate,
@@ -122,7 +123,7 @@ class FabricJudge {
     return x <= 0 ? "does not answer" : fmt::format("is {:.0f} % slow", 100 * (1 - x));
   }
 
-  // Returns the rate of a rail relative to the usual one; 1 if no rail has a rate.
+  // Returns the rate of a rail relative to the usual rate of all rails; 1 if no rail has a rate.
   static double against_others(const std::vector<double>& rates, std::size_t rail) {
     std::vector<double> known;
     for (const double rate : rates) {
@@ -133,7 +134,8 @@ class FabricJudge {
     return rates[rail] / usual;
   }
 
-  // Compares all hosts of one rail with the other rails. A single NIC is not the cause.
+  // Compares each rail, over all hosts, with the other rails. If a rail is slow on all hosts, no single NIC is the
+  // cause.
   void judge_rails() {
     if (rounds_.rails < 2) return;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
@@ -144,7 +146,7 @@ class FabricJudge {
       const auto places = places_of(all_hosts(), rail);
       if (places.empty()) continue;
       const auto& hosts = rounds_.hosts;
-      const bool two = hosts.size() == 2;  // a fault of one end shows at both
+      const bool two = hosts.size() == 2;  // with two hosts, a fault of one is visible at both
       suspect(two ? std::vector{Cause::slow_nic, Cause::configuration} : std::vector{Cause::configuration}, places, x,
               fmt::format("{} {} {} compared with the other rails", rail_text(rail), slowness(x),
                           two ? "between " + hosts[0].name + " and " + hosts[1].name
@@ -156,7 +158,7 @@ class FabricJudge {
   void judge_leaves() {
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
       auto groups = rounds_.leaves();
-      if (groups.size() == 1) groups.clear();  // equal to all hosts
+      if (groups.size() == 1) groups.clear();  // the only group contains all hosts
       for (const auto& [leaf, members] : groups) {
         const auto places = open_of(places_of(members, rail));
         if (places.size() < min_values_of_leaf ||
@@ -188,7 +190,8 @@ class FabricJudge {
       const auto all =
           std::ranges::count_if(rails, [&](const Place& place) { return rounds_.best(place).has_value(); });
       const auto places = open_of(rails);
-      const bool alone = rounds_.rails == 1 && places.size() == 1 && middle(places) <= 0;  // its only rail is silent
+      // The only rail of the host is silent.
+      const bool alone = rounds_.rails == 1 && places.size() == 1 && middle(places) <= 0;
       if (!alone &&
           (places.size() < 2 || static_cast<double>(places.size()) < most_of_rails * static_cast<double>(all)))
         continue;
@@ -209,7 +212,7 @@ class FabricJudge {
   }
 
   void judge_nics() {
-    // Without a topology, many hosts that are slow on one rail may share a leaf switch.
+    // If the topology is unknown, many hosts that are slow on one rail may share a leaf switch.
     const bool known = rounds_.leaves().size() > 0;
     for (std::size_t rail = 0; rail < rounds_.rails && !known; ++rail) {
       const auto places = open_of(places_of(all_hosts(), rail));
@@ -223,11 +226,11 @@ class FabricJudge {
     for (const auto& [place, values] : rounds_.at) {
       if (!open(place)) continue;
       const double x = *rounds_.best(place);
-      // The reference is the best of several rounds, 2 % above the usual rate. By chance one of 8,000 NICs may have no
-      // such round. A NIC that is slow against the usual rate was measured again.
+      // The reference is the best of several rounds, which is 2 % above the usual rate. By chance, one of 8,000 NICs
+      // may have no good round. Therefore a NIC that is slow compared with the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
-      // The uplink slows half of its rounds. The best of the other half varies more.
+      // The uplink slows half of its rounds. The best of the remaining half varies more.
       if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = rounds_.facts(place).rank;
       const bool pcie = table_.is_out(gpu_unit(rank), "pcie");
@@ -277,7 +280,7 @@ class FabricJudge {
     }
   }
 
-  /// These hosts show the fault, but are not its cause.
+  /// Adds the hosts that show the fault, although they are not its cause.
   template <class Say>
   void leave_open(const Say& say) {
     const auto before = explained_;
@@ -285,7 +288,7 @@ class FabricJudge {
     explained_ = before;
   }
 
-  // Judges pairs that were slow or silent once, although both ends are good with others.
+  // Judges pairs that were slow or silent once, although both ends were fast with other partners.
   void judge_single_pairs() {
     std::set<std::pair<std::size_t, std::size_t>> said;
     for (const auto& [place, values] : rounds_.at) {
@@ -302,7 +305,8 @@ class FabricJudge {
         if (!said.insert(pair).second) continue;
         const auto again = rounds_.repeated(value, rail);
         const bool silent = value.x <= 0;
-        // A path between leaf switches is shared by chance; judge_between_leaves() finds a fault of the path itself.
+        // Several pairs may share a path between leaf switches by chance. judge_between_leaves() finds a fault of the
+        // path itself.
         const bool fails =
             silent ? !again || *again <= 0
                    : again && *again < slow_once && !value.across && !rounds_.by_chance(value, rail, *again);
@@ -324,11 +328,11 @@ class FabricJudge {
     }
   }
 
-  // Judges AllReduce over all rails of two hosts whose single rails are good with each other. It depends on NVLink, the
-  // paths from GPUs to NICs and NCCL's plan together. The suspect is the pair, because one figure does not distinguish
-  // its ends.
+  // Judges AllReduce over all rails of two hosts whose single rails are fast with each other. It depends on NVLink, on
+  // the paths from GPUs to NICs and on NCCL's plan. The suspect is the pair, because one figure does not show which end
+  // is slow.
   void judge_sums() {
-    std::vector<double> inside;  // across leaf switches, one rail may share a port by chance
+    std::vector<double> inside;  // across leaf switches, a rail may share a port by chance
     for (const auto& [pair, sums] : rounds_.sums) {
       for (const Sum& sum : sums) {
         if (sum.rate > 0) all_sums_.push_back(sum.rate);
@@ -343,11 +347,11 @@ class FabricJudge {
     }
   }
 
-  // The hosts that a suspect explains.
+  // Returns the hosts that a suspect explains.
   std::set<std::size_t> named_hosts() const {
     std::set<std::size_t> named;
     for (const Place& place : explained_) named.insert(place.first);
-    for (const Diagnosis& d : out_.suspects) {  // two hosts that do not answer each other explain no other host
+    for (const Diagnosis& d : out_.suspects) {  // two hosts that do not answer each other do not explain other hosts
       for (std::size_t host = 0; host < rounds_.hosts.size(); ++host) {
         const bool is =
             std::ranges::any_of(d.places, [&](const Culprit& place) { return place.host == rounds_.hosts[host].name; });
@@ -357,9 +361,9 @@ class FabricJudge {
     return named;
   }
 
-  // Hosts that stopped answering after the rounds of single rails.
+  // Finds hosts that stopped answering after the rounds of single rails.
   void judge_silent_hosts(std::set<std::size_t>& named) {
-    std::map<std::size_t, std::set<std::size_t>> silent, answered;  // partners
+    std::map<std::size_t, std::set<std::size_t>> silent, answered;  // by host: its partners
     for (const auto& [pair, sums] : rounds_.sums) {
       auto& partners = std::ranges::any_of(sums, [](const Sum& sum) { return sum.rate > 0; }) ? answered : silent;
       partners[pair.first].insert(pair.second);
@@ -409,7 +413,7 @@ class FabricJudge {
     d.place_count = 2;
   }
 
-  // Checks the rails of two hosts; none is slow by itself.
+  // Describes the rails of two hosts. None of the rails is slow by itself.
   std::string rails_of(std::size_t a, std::size_t b) const {
     std::size_t all = 0, answered = 0;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {

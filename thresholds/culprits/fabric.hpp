@@ -26,14 +26,14 @@
 namespace shakedown {
 
 struct FabricJudgement {
-  std::vector<Diagnosis> suspects;  // the strongest first
+  std::vector<Diagnosis> suspects;  // ordered by strength, the strongest first
   std::vector<Finding> findings;
   std::vector<Finding> wrong_data;
-  bool judged = false;  // compared with peers: there are enough hosts
+  bool judged = false;  // true if there are enough hosts to compare them
   std::string said;
 };
 
-/// `leaves` has the leaf switch of hosts without one in the results.
+/// `leaves` gives the leaf switches of hosts for which the results have none.
 FabricJudgement judge_fabric(const Benchmarks&, const UnitTable&, const std::map<std::string, std::string>& leaves);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Parts and findings of the judgement of a network. Pure.
+// Makes the findings of the judgement of a network. The functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,24 @@
 
 namespace shakedown {
 
-/// Returns "rail 3".
+/// Returns the name of a rail, such as "rail 3".
 std::string rail_text(std::size_t rail);
 
-/// Returns the part at fault if these NICs are slow. Without a known topology, leaves, uplinks and paths have no name.
+/// Returns the part that is at fault if these NICs are slow. If the topology is unknown, leaves, uplinks and paths have
+/// no name.
 Part part_of_places(const PairRounds&, Cause, const std::vector<PairRounds::Place>&);
 
-/// Returns a finding about pairs as a whole.
+/// Returns a finding about all pairs together.
 Finding pairs_finding(Status, std::string detail);
 
-/// Returns the finding about a suspect between hosts.
+/// Returns the finding for a suspect between hosts.
 Finding finding_of(const Diagnosis&);
 
 /// Returns a finding about wrong data in a row of pairs.
 Finding wrong_data_between_hosts(const PairRounds&, const Row&);
 
-/// Returns a finding about NICs without a readable round, whose state is unknown; nullopt if there are none.
+/// Returns a finding about NICs for which no round can be read, so that their state is unknown. nullopt if there are
+/// none.
 std::optional<Finding> unseen_nics(const PairRounds&);
 
 }  // namespace shakedown

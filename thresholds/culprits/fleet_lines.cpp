@@ -23,11 +23,11 @@ namespace shakedown {
 namespace {
 
 constexpr double slower_by = 0.02, hotter_by = 8, alpha = 0.01;
-// The variation of GPU temperatures under equal load, by their place in the air flow of a host.
+// Standard deviation of GPU temperatures under equal load, which depend on the place in the air flow of a host.
 constexpr double known_celsius = 3;
 
 using ByGpu = std::vector<std::optional<double>>;
-using Groups = std::map<std::string, std::vector<std::size_t>>;  // name -> ranks
+using Groups = std::map<std::string, std::vector<std::size_t>>;  // by name: the ranks
 
 std::vector<std::string> of_hosts(const Context& context, const std::map<std::string, std::string>& places) {
   std::vector<std::string> words;
@@ -38,14 +38,14 @@ std::vector<std::string> of_hosts(const Context& context, const std::map<std::st
   return words;
 }
 
-// Returns a fact by rank; empty if unknown.
+// Returns a fact of each rank; empty if it is unknown.
 std::vector<std::string> of_ranks(const DividingFacts& facts, const std::string& name, std::size_t ranks) {
   std::vector<std::string> words(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) words[rank] = facts.value(name, static_cast<int>(rank)).value_or("");
   return words;
 }
 
-// The kinds of groups and their groups, without kinds that have only one or no known group.
+// Returns the kinds of groups with their groups. Omits a kind that has no known group or only one.
 std::vector<std::pair<Grouping, Groups>> groupings(const Measured& measured, const Context& context,
                                                    const Places& places) {
   auto leaves = places.leaves;
@@ -75,11 +75,11 @@ std::vector<std::pair<Grouping, Groups>> groupings(const Measured& measured, con
 struct Statistics {
   std::size_t known = 0;
   double median = 0, p1 = 0, p99 = 0;
-  double ahead = 0;  // of the median of all others
+  double ahead = 0;  // median of all other GPUs
   bool beyond_chance = false;
 };
 
-/// The values of all GPUs in order, to find the median outside of a group quickly.
+/// The sorted values of all GPUs. With it, the median of all values outside of a group is found quickly.
 class Fleet {
  public:
   Fleet(const ByGpu& values, double known_sigma) : values_(values), places_(values.size()) {
@@ -119,7 +119,7 @@ class Fleet {
   }
 
  private:
-  // Returns the nth value that is not at these places.
+  // Returns the nth value, without counting values at these places.
   double other(std::size_t n, const std::vector<std::size_t>& left_out) const {
     for (const std::size_t place : left_out) {
       if (place > n) break;
@@ -134,7 +134,8 @@ class Fleet {
   double sigma_ = 0;
 };
 
-// Returns how much faster than the others each GPU is in a class; for copies the median of those that it receives.
+// Returns how much faster each GPU is than the others in a class. For copies, this is the median of the copies that it
+// receives.
 ByGpu faster(const Column& column) {
   std::vector<std::vector<double>> all(column.context->ranks.size());
   for (const Cell& cell : column.cells) all[static_cast<std::size_t>(cell.unit.rank)].push_back(-cell.shortfall);
@@ -151,7 +152,8 @@ ByGpu faster(const Column& column) {
   return result;
 }
 
-// The widest class of each kind of figure. The rate per clock is judged for each GPU; racks differ in clocks.
+// True for the widest class of each kind of figure. The rate per clock is used for each GPU, but not for racks, which
+// differ in clocks.
 bool is_shown(const Column& column) {
   const bool wide = column.name == column.name.family() || column.name == "pcie/active:one";
   return wide && aspect_of(column.name, column.metric) != Aspect::gemm && column.metric != "capacity_gb" &&
@@ -189,8 +191,8 @@ void add_lines(FleetLines& said, const Measured& measured, const UnitTable& tabl
   }
 }
 
-// A limit that the fleet exceeds by this factor is a sanity limit and no reference: launches, jitter, collectives of
-// one rank.
+// A limit that the fleet exceeds by more than this is not a reference but only a sanity limit. Examples are launches,
+// jitter and collectives of one rank.
 constexpr double says_something = 1.0;
 
 std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
@@ -202,7 +204,7 @@ std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
   return known.empty() ? std::nullopt : std::optional(median(std::move(known)));
 }
 
-// If a class has rows with a reference, rows with only a limit are ignored.
+// If a class has rows with a reference, its rows with only a limit are ignored.
 std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile) {
   std::map<ClassMetric, std::array<std::vector<double>, 2>> all;
   for (const Rule& rule : profile.rules) {
@@ -236,10 +238,10 @@ std::string group_text(const FleetLine& line) { return std::string(name(line.by)
 
 FleetLines fleet_lines(const Measured& measured, const UnitTable& table, const Profile* profile, const Places& places) {
   FleetLines said;
-  // CPUs have only sanity limits, so a distance from them has no meaning.
+  // CPUs have only sanity limits, so the difference from them means nothing.
   const bool gpus = !measured.files.empty() && measured.files.front().context.backend == Backend::cuda;
   if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
-  // On the host backend ranks share cores, so groups do not explain slow ranks.
+  // On the host backend ranks share cores, so groups do not explain why ranks are slow.
   if (table.counts && !table.columns.empty()) add_lines(said, measured, table, places);
   return said;
 }

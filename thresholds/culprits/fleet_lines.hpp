@@ -1,5 +1,6 @@
-// Compares the whole fleet with the reference, and its racks, leaf switches, firmware, drivers and hosts with each
-// other. These lines never fail: a rack that is 2 % slower and 8 C hotter is not a broken GPU. Pure.
+// Compares the whole fleet with the reference. Also compares its racks, leaf switches, firmware versions, drivers and
+// hosts with each other. These lines never fail a run, because a rack that is 2 % slower and 8 C hotter is not a broken
+// GPU. The functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -16,43 +17,44 @@
 
 namespace shakedown {
 
-/// A property that GPUs share.
+/// A property that several GPUs share.
 enum class Grouping { rack, leaf, firmware, driver, host };
 constexpr auto words(Grouping) { return names("rack", "leaf", "firmware", "driver", "host"); }
 
-/// A group of GPUs with the same property in one class of figures, and its relative difference from the fleet.
+/// A group of GPUs that share a property, and its difference from the fleet in one class of figures.
 struct FleetLine {
   Grouping by = Grouping::rack;
-  std::string group;  // name of the group: "r7"
-  std::string name;   // of the class: "gemm"
+  std::string group;  // name of the group, such as "r7"
+  std::string name;   // name of the class, such as "gemm"
   std::size_t gpus = 0;
   double median = 0, p1 = 0, p99 = 0;
-  double faster = 0;                         // its median relative to that of all other GPUs; below 0: slower
-  std::optional<double> temperature_c = {};  // median
-  std::optional<double> hotter_c = {};       // relative to the median of all others
-  bool slow = false, hot = false;            // larger than chance explains
+  /// Relative difference of its median from that of all other GPUs; below 0: slower.
+  double faster = 0;
+  std::optional<double> temperature_c = {};  // median temperature
+  std::optional<double> hotter_c = {};       // difference of the median temperature from that of all others
+  bool slow = false, hot = false;            // true if the difference is larger than chance explains
 };
 
-/// Returns "rack r7".
+/// Returns the name of the group, such as "rack r7".
 std::string group_text(const FleetLine&);
 
-/// The median GPU over the rows of a class, relative to the reference of the profile.
+/// How far the median GPU is from the reference of the profile, over the rows of a class.
 struct FleetLevel {
-  std::string name, metric;  // of the class
+  std::string name, metric;  // name and metric of the class
   std::size_t rows = 0;
-  double better = 0;       // median over the rows, relative; below 0: worse
-  bool reference = false;  // of the rules; otherwise their limits
+  double better = 0;       // relative difference, as the median over the rows; below 0: worse
+  bool reference = false;  // true: compared with references; false: compared with limits
 };
 
 struct FleetLines {
   std::vector<FleetLevel> levels;
-  std::vector<FleetLine> lines;  // of each kind and class: the slow and hot groups first, then the slowest
+  std::vector<FleetLine> lines;  // for each kind and class: slow and hot groups first, then the slowest of the others
 };
 
-/// The number of groups to keep for each kind and class: 10,000 GPUs have 1,250 hosts.
+/// The maximum number of groups for each kind and class. 10,000 GPUs have 1,250 hosts.
 inline constexpr std::size_t most_fleet_lines = 32;
 
-/// `profile` is null without a profile for the machine. Firmware and driver are those of pre-flight.
+/// `profile` is null if no profile describes the machine. Firmware and driver are those that pre-flight has read.
 FleetLines fleet_lines(const Measured&, const UnitTable&, const Profile* profile, const Places&);
 
 }  // namespace shakedown

@@ -9,13 +9,14 @@ namespace shakedown {
 namespace {
 
 using LeafPair = std::pair<std::string, std::string>;
-using Rates = std::map<LeafPair, double>;  // median rate over the usual one
+using Rates = std::map<LeafPair, double>;  // median rate of two leaves, relative to the usual rate
 
 bool touches(const LeafPair& pair, const std::string& leaf) { return pair.first == leaf || pair.second == leaf; }
 
-// Returns the leaf switch with the most slow paths, if all of its two or more paths are slow; nullopt if there is none.
+// Returns the leaf switch with the most slow paths. It must have at least two paths, and all of them must be slow.
+// nullopt if there is none.
 std::optional<std::string> slow_leaf(const Rates& rates) {
-  std::map<std::string, std::pair<int, int>> count;  // slow, all
+  std::map<std::string, std::pair<int, int>> count;  // number of slow paths, and of all paths
   for (const auto& [pair, x] : rates) {
     for (const auto& leaf : {pair.first, pair.second}) {
       count[leaf].first += x < PairRounds::slow ? 1 : 0;
@@ -33,7 +34,7 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
   const auto is_used = [&](const PairRounds::Value& value, std::size_t rail) {
     return !value.confirms && !explained.contains({value.host, rail}) && !explained.contains({value.partner, rail});
   };
-  std::vector<double> across;  // leaf switches, all rails
+  std::vector<double> across;  // by rail: values between any two leaf switches
   for (const auto& [place, values] : rounds.at) {
     for (const auto& value : values) {
       if (value.across && is_used(value, place.second)) across.push_back(value.rate);
@@ -41,7 +42,8 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
   }
   const std::size_t leaves = rounds.leaves().size();
   if (across.size() < min_values_of_leaf || leaves < 2) return {};
-  // With three leaf switches one bad uplink slows two of three pairs. The upper quartile is therefore the usual rate.
+  // If there are three leaf switches, one bad uplink slows two of three pairs. Therefore the upper quartile is the
+  // usual rate.
   const double usual = quantile(std::move(across), leaves > 3 ? 0.5 : 0.75);
   std::vector<std::map<LeafPair, std::vector<double>>> between(rounds.rails);
   for (const auto& [place, values] : rounds.at) {
@@ -56,13 +58,14 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
     for (auto& [pair, values] : between[rail]) {
       if (values.size() >= min_values_of_leaf) rates[pair] = median(std::move(values));
     }
-    // First the leaf switch that explains most, then the next.
+    // The leaf switch that explains most is first.
     while (const auto leaf = slow_leaf(rates)) {
       std::vector<double> xs;
       for (const auto& [pair, x] : rates) {
         if (touches(pair, *leaf)) xs.push_back(x);
       }
-      if (!leaf->empty()) slow.uplinks[*leaf][rail] = median(std::move(xs));  // else hosts with unknown leaf switches
+      // An empty name means hosts whose leaf switch is unknown.
+      if (!leaf->empty()) slow.uplinks[*leaf][rail] = median(std::move(xs));
       std::erase_if(rates, [&](const auto& entry) { return touches(entry.first, *leaf); });
     }
     for (const auto& [pair, x] : rates) {

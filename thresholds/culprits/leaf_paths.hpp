@@ -1,4 +1,5 @@
-// Finds slow uplinks of leaf switches, and slow paths between two leaf switches, in rounds of pairs. Pure.
+// Finds slow uplinks of leaf switches, and slow paths between two leaf switches, in rounds of pairs. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +17,16 @@ struct LeafPaths {
   struct Path {
     std::pair<std::string, std::string> leaves;
     std::size_t rail = 0;
-    double x = 0;  // median rate over the usual one
+    double x = 0;  // median rate relative to the usual rate
   };
   std::vector<Path> paths;
-  std::map<std::string, std::map<std::size_t, double>> uplinks;  // leaf -> rail -> x
+  std::map<std::string, std::map<std::size_t, double>> uplinks;  // by leaf and rail: the relative rate
 };
 
 /// The minimum number of values for a statement about a leaf switch.
 inline constexpr std::size_t min_values_of_leaf = 3;
 
-/// Returns the slow uplinks and paths. Leaves out pairs whose slowness an end explains.
+/// Returns the slow uplinks and paths. Ignores pairs that are slow because of one end.
 LeafPaths slow_between_leaves(const PairRounds&, const std::set<PairRounds::Place>& explained);
 
 }  // namespace shakedown

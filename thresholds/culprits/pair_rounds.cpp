@@ -9,7 +9,7 @@
 namespace shakedown {
 
 RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
-  std::map<std::size_t, double> best;  // by host
+  std::map<std::size_t, double> best;  // by host: its best rate
   for (const Exchange& had : exchanges) {
     if (had.rate > 0) best[had.host] = std::max(best[had.host], had.rate);
   }
@@ -108,7 +108,7 @@ void PairRounds::read_values() {
 }
 
 std::vector<PairRounds::Place> PairRounds::unseen() const {
-  // A row with an error has no values; the error is a finding of its own.
+  // A row with an error has no values. The error has a finding of its own.
   if (hosts.size() < 2 || std::ranges::any_of(rows, [](const Benchmark* row) { return row->error() != nullptr; })) {
     return {};
   }
@@ -164,7 +164,7 @@ bool PairRounds::low(const Place& place) const {
 
 PairRounds::SameRounds PairRounds::same_rounds(std::size_t rail) const {
   SameRounds same;
-  std::vector<std::vector<double>> bests(rails);  // of hosts
+  std::vector<std::vector<double>> bests(rails);  // by rail: the best rate of each host
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     const auto own = at.find({host, rail});
     if (own == at.end() || low({host, rail})) continue;
@@ -238,11 +238,11 @@ std::optional<double> PairRounds::repeated(const Value& value, std::size_t rail)
 }
 
 bool PairRounds::by_chance(const Value& value, std::size_t rail, double repeated) const {
-  constexpr double most = 0.001;          // networks with such a pair
-  constexpr double prior = 0.01, of = 5;  // the assumption for few values
+  constexpr double most = 0.001;          // fraction of networks that have such a pair by chance
+  constexpr double prior = 0.01, of = 5;  // the assumption if there are few values
   const double x = std::max(repeated, value.rate / typical[rail]), count = static_cast<double>(inside_.size());
   const auto below = std::lower_bound(inside_.begin(), inside_.end(), x) - inside_.begin();
-  const auto others = std::max(0.0, static_cast<double>(below) - 1);  // this value does not count as its own witness
+  const auto others = std::max(0.0, static_cast<double>(below) - 1);  // this value does not confirm itself
   const double part = (others + prior * of) / (count + of);
   const auto rounds = 1 + again(value.host, value.partner, rail).size();
   return count * std::pow(part, static_cast<double>(rounds)) > most;

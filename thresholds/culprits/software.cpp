@@ -12,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-/// The fallbacks of a benchmark by rank; empty text: none.
+/// Returns the fallbacks of a benchmark, by rank. An empty text means that the rank used none.
 std::set<std::string> fallbacks_of(const Benchmark& benchmark) {
   std::set<std::string> all;
   for (const auto& text : rank_texts(benchmark, std::string(fallback_fact))) all.insert(text.value_or(""));
@@ -39,7 +39,7 @@ Evidence evidence_of(const Finding& f) {
   return evidence;
 }
 
-/// The findings that one piece of software explains.
+/// The findings that one missing or slow piece of software explains.
 struct Explained {
   std::vector<Evidence> evidence;
   bool fails = false;

@@ -1,4 +1,4 @@
-// Explains evidence by a GPU, node, link or clock, in this order.
+// Explains evidence by a GPU, a node, a link or a clock, in this order.
 #include "thresholds/culprits/suspects.hpp"
 
 #include <algorithm>
@@ -18,9 +18,9 @@
 namespace shakedown {
 namespace {
 
-// A clock lower than that of the peers by this share explains a slow GEMM.
+// If the clock is lower than that of the peers by at least this fraction, it explains a slow GEMM.
 constexpr double low_clock = 0.03;
-// Chips differ by 2 to 3 %; users will ask about three times that.
+// Chips differ by 2 to 3 %. A chip that differs by this much is reported, because users will ask about it.
 constexpr double asked_about = 0.075;
 
 class Investigation {
@@ -130,7 +130,7 @@ class Investigation {
     return d;
   }
 
-  // Returns the program that used the core of a rank during the measurement, as far as the kernel reports it.
+  // Returns the program that used the core of a rank during the measurement, if the kernel reports it.
   std::string taken_from(int rank) const {
     for (const auto& [key, benchmark] : evidence_.benchmarks()) {
       if (key.family() != "jitter" || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
@@ -150,7 +150,7 @@ class Investigation {
 
   // --- nodes ---
 
-  // A host is at fault if nearly all of its ranks are slow, or even its better ranks.
+  // A host is at fault if nearly all of its ranks are slow, or if even its better ranks are.
   void judge_nodes(SlowCopies& copies) {
     if (evidence_.ranks_of().size() > 1) {
       std::set<std::string> suspects;
@@ -169,13 +169,13 @@ class Investigation {
                         static_cast<double>(slow_ranks.size()) >= nearly_all * static_cast<double>(ranks.size());
     const auto& whole = evidence_.shown(host_unit(ranks.front()), Aspect::other).failing;
     const auto& own = evidence_.shown(host_unit(ranks.front()), Aspect::collective).failing;
-    // The AllReduce of a host is as slow as its slowest GPU or link. An outlier among them is the cause.
+    // The AllReduce inside a host is as slow as its slowest GPU or link. If one of them is an outlier, it is the cause.
     const bool only_own = !own.empty() && slow_ranks.empty() && whole.empty() && !copies.has_open(host);
     if (!nearly && whole.empty() && !only_own) return;
     std::vector<Evidence> evidence = whole;
     evidence.insert(evidence.end(), own.begin(), own.end());
     bool clocks = nearly, fails = (!whole.empty() || only_own) && peers_count();
-    // If only some of its GPUs are slow, they are slow by themselves.
+    // If only some of its GPUs are slow, these GPUs are at fault and not the host.
     for (const int rank : nearly ? slow_ranks : std::vector<int>{}) {
       const Diagnosis& d = by_rank_.at(rank);
       clocks = clocks && d.causes.front() == Cause::power_or_heat;
@@ -201,7 +201,7 @@ class Investigation {
     suspects_.push_back(std::move(d));
   }
 
-  // Adds whether the AllReduce inside a host is slow, which distinguishes the node from the network.
+  // Says whether the AllReduce inside a host is also slow, which shows whether the node or the network is at fault.
   std::string alone(const std::string& host) const {
     bool measured = false, slow = false;
     for (const Comparison& c : evidence_.table().comparisons) {
@@ -217,7 +217,8 @@ class Investigation {
                 : "; the AllReduce inside it is normal";
   }
 
-  // A slightly slower host that alone has another fact: the fact or the host may be the cause.
+  // Adds hosts that are slightly slower and are the only ones with another value of a fact. The fact or the host may be
+  // the cause.
   void judge_lone_hosts() {
     for (const Population& p : evidence_.table().populations) {
       if (!p.host) continue;
@@ -243,7 +244,8 @@ class Investigation {
 
   // --- clocks ---
 
-  // A low clock with normal GEMM per GHz: heat or the power supply if the GPU reports it, else the chip.
+  // Explains a low clock with normal GEMM per GHz. The cause is heat or the power supply if the GPU reports it, else
+  // the chip.
   void judge_clocks() {
     std::vector<std::pair<double, int>> silicon;
     bool clocks = true;
@@ -284,7 +286,7 @@ class Investigation {
     suspects_.push_back(std::move(d));
   }
 
-  // Returns the median over GEMMs of a rank's shortfall in raw rate, only for ranks that users will ask about.
+  // Returns the median shortfall of a rank's raw rate over all GEMMs, only for ranks about which users will ask.
   std::map<int, double> raw_shortfalls() const {
     std::vector<std::vector<double>> all(evidence_.size());
     for (const Comparison& c : evidence_.table().comparisons) {
@@ -321,7 +323,7 @@ class Investigation {
   }
 
   void sort() {
-    // Slow parts are in order of their shortfall.
+    // Slow parts are in the order of their shortfall.
     const auto rank_of = [](const Diagnosis& d) {
       constexpr std::array others{Cause::configuration, Cause::busy_core, Cause::late_rank, Cause::slow_silicon};
       const auto other = std::find(others.begin(), others.end(), d.causes.front());
@@ -337,8 +339,8 @@ class Investigation {
 
   const DividingFacts facts_;
   const RunEvidence evidence_;
-  const Context* const context_;                          // null: nothing was measured
-  std::map<std::string, std::vector<int>> slow_of_host_;  // host -> ranks
+  const Context* const context_;                          // null if nothing was measured
+  std::map<std::string, std::vector<int>> slow_of_host_;  // by host: its slow ranks
   std::map<int, Diagnosis> by_rank_;
   const std::vector<Diagnosis> network_;  // suspects between hosts
   std::vector<Diagnosis> suspects_;

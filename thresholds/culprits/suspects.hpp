@@ -1,4 +1,4 @@
-// Names the suspects that explain the findings and measurements of a run. Pure.
+// Names the suspects that explain the findings and measurements of a run. The functions are pure.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace shakedown {
 
-/// Returns all suspects in the final order: failing ones first, then wrong data, then by shortfall, then those without
-/// a place. `findings` are those of all judgements, `network` the suspects between hosts. A part whose fault a suspect
-/// explains is not a suspect of its own.
+/// Returns all suspects in their final order: those that fail the run first, then wrong data, then by shortfall, and
+/// last those without a place. `findings` are those of all judgements, and `network` has the suspects between hosts. If
+/// a suspect explains the fault of another part, that part is not listed as a suspect.
 std::vector<Diagnosis> diagnose(const Benchmarks&, UnitTable, const std::vector<Finding>& findings,
                                 std::vector<Diagnosis> network);
 

@@ -1,5 +1,5 @@
-// An attribution refers to a finding of an earlier stage, and adds the ranks at fault and the resulting severity. The
-// finding itself never changes: the verdict has a new one, made from both.
+// An attribution belongs to a finding of an earlier stage. It adds the ranks at fault, and the severity that results.
+// The finding itself is never changed: the verdict gets a new finding that is made of both.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 namespace shakedown {
 
 struct Attribution {
-  std::size_t finding = 0;  // index in the findings of the stage
+  std::size_t finding = 0;  // index in the findings of that stage
   Status status = Status::fail;
   Severity severity = Severity::fail;
-  std::optional<std::vector<Culprit>> offenders = std::nullopt;  // the complete list, worst first; nullopt: unchanged
-  Part part = {};                                                // of these offenders
+  std::optional<std::vector<Culprit>> offenders = std::nullopt;  // complete list, worst first; nullopt: unchanged
+  Part part = {};                                                // part of these offenders
   std::optional<double> value = std::nullopt;                    // nullopt: unchanged
-  std::optional<std::vector<int>> own = std::nullopt;            // Finding::own
+  std::optional<std::vector<int>> own = std::nullopt;            // see Finding::own
   std::string reason = "";                                       // added to the detail; may be empty
 };
 
-/// Returns the findings, with a new one in place of each that has an attribution.
+/// Returns the findings. Each finding that has an attribution is replaced by a new one.
 std::vector<Finding> attributed(std::vector<Finding>, const std::vector<Attribution>&);
 
 }  // namespace shakedown

@@ -25,8 +25,8 @@
 
 namespace shakedown {
 
-/// The kind of fault. slow_silicon is a healthy chip with a lower clock than others at the power limit. Kinds between
-/// hosts (thresholds/culprits/fabric.hpp) are last.
+/// The kind of fault. slow_silicon is a healthy chip whose clock at the power limit is lower than that of others. Kinds
+/// between hosts (thresholds/culprits/fabric.hpp) are last.
 enum class Cause {
   slow_gpu,
   slow_link,
@@ -49,41 +49,42 @@ constexpr auto words(Cause) {
                "slow path");
 }
 
-/// One measurement in which a suspect is slow.
+/// One measurement that shows that a suspect is slow.
 struct Evidence {
   Key key;
   std::string metric;
   Judgement by = Judgement::peers;
-  std::optional<double> value, expected;  // median of the peers, or the limit of a rule
-  std::optional<double> percent;          // relative distance on the bad side of `expected`
-  std::optional<double> mads;             // the same distance in MADs of the peers
+  std::optional<double> value, expected;  // `expected`: median of the peers, or the limit of a rule
+  std::optional<double> percent;          // how far the value misses `expected`, relative to it
+  std::optional<double> mads;             // how far the value misses `expected`, in MADs of the peers
 };
 
-inline constexpr std::size_t max_evidence = 6;  // shown for a suspect; the count is always complete
+/// Maximum number of measurements to show for a suspect; their count is always complete.
+inline constexpr std::size_t max_evidence = 6;
 
-/// A suspect: the part at fault, the evidence and the next command.
+/// A suspect: the part at fault, with the evidence and the next command.
 struct Diagnosis {
-  std::vector<Cause> causes;    // several if the evidence does not separate them, the most likely first
-  bool heat = false;            // this reason lowered the clock of the place
-  bool fails = true;            // false: shown only because users will ask
-  Part part = {};               // of those between hosts
-  std::vector<Culprit> places;  // the GPU; for a link source and destination; for a node its host
+  std::vector<Cause> causes;    // several if the evidence does not distinguish them, the most likely first
+  bool heat = false;            // true: heat lowered the clock of this part
+  bool fails = true;            // false: shown only because users will ask about it
+  Part part = {};               // set for suspects between hosts
+  std::vector<Culprit> places;  // for a GPU: the GPU; for a link: source and destination; for a node: its host
   std::size_t place_count = 0;
   std::optional<double> percent, mads;  // of the strongest evidence
-  std::vector<Evidence> evidence;       // at most max_evidence, the strongest first
+  std::vector<Evidence> evidence;       // at most max_evidence entries, the strongest first
   std::size_t evidence_count = 0;
-  std::string detail;     // the observation in one sentence
-  std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
+  std::string detail;     // what was observed, in one sentence
+  std::string telemetry;  // clock, power, temperature, throttling and errors; empty if unknown
   std::string next;       // command to run next
 };
 
-/// Sets the evidence: the strongest first, at most max_evidence entries.
+/// Sets the evidence. Keeps at most max_evidence entries, the strongest first.
 void add_evidence(Diagnosis&, std::vector<Evidence>);
 
-/// Returns suspects without a finding of another judgement: a clock that heat or the power supply lowers.
+/// Returns findings for suspects that no other judgement has found: a clock that heat or the power supply lowers.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);
 
-/// Returns "slow GPU", or "slow link or slow GPU" if the evidence does not separate them.
+/// Returns "slow GPU", or "slow link or slow GPU" if the evidence does not distinguish these causes.
 std::string causes_text(const Diagnosis&);
 
 }  // namespace shakedown

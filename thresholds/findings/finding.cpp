@@ -1,4 +1,4 @@
-// Words for programs and people: names of states, the verdict line, the next command.
+// Makes texts for programs and users: names of states, the verdict line, the next command.
 #include "thresholds/findings/finding.hpp"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The families of a run to judge, and the hosts and ranks that it should have.
+// Which families of a run to judge, and which hosts and ranks it should have.
 #pragma once
 
 #include <map>
@@ -10,18 +10,19 @@
 
 namespace shakedown {
 
-/// The places of hosts from the site file.
+/// Where hosts are, from the site file.
 struct Places {
   std::map<std::string, std::string> leaves, racks;  // by host
 };
 
 struct JudgeOptions {
-  FamilySet families;                     // to judge; all: those that the run requested
-  std::optional<std::string> unfinished;  // why the run is incomplete, so that its files give no verdict
+  FamilySet families;  // families to judge; all: those that the run requested
+  /// Set if the run is incomplete: the reason, because its files then give no verdict.
+  std::optional<std::string> unfinished;
   Expected expected;
-  std::optional<std::string> run_id;  // the only run whose files are accepted
+  std::optional<std::string> run_id;  // if set, files of other runs are rejected
   std::vector<RosterEntry> roster;
-  Places places;  // leaf switches of hosts without one in the results
+  Places places;  // leaf switches of hosts for which the results have none
   bool mixed_runs = false;
   bool allow_faults = false;
 };

@@ -26,7 +26,7 @@ Part part_of(const Key& key, const std::string& metric, const Context& context, 
   if (!key.number("src") && !key.number("shift")) return part_of(key, metric, context, rank, std::nullopt);
   const Hosts hosts(context);
   const auto from = hosts.sources(key).of(context.ranks.at(static_cast<std::size_t>(rank)));
-  // Copies in both directions have their value at both ends.
+  // A copy in both directions has a value at both ends.
   const auto other = from == rank ? hosts.neighbour(rank, static_cast<int>(key.number("dst").value_or(-1))) : rank;
   return part_of(key, metric, context, other.value_or(rank), from);
 }

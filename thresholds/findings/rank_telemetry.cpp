@@ -14,12 +14,13 @@
 namespace shakedown {
 namespace {
 
-/// Below this share of its highest clock a GPU counts as throttled, even without a reason from the driver: in a burst
-/// of less than a fifth of a second clocks fell to 1,545 of 1,980 MHz before NVML reported the power cap (H200, driver
-/// 580.159).
+/// A GPU whose clock is below this fraction of its highest clock counts as throttled, even if the driver gives no
+/// reason. In a burst of less than a fifth of a second, clocks fell to 1,545 of 1,980 MHz before NVML reported the
+/// power cap (H200, driver 580.159).
 constexpr double full_clock = 0.97;
 
-/// The driver reports the power cap late, and bursts are short. A tenth of a burst shows that the limit was reached.
+/// If the driver reports the power cap for this fraction of the samples, the GPU reached the limit. The fraction is
+/// small because the driver reports late and bursts are short.
 constexpr double capped_part = 0.1;
 constexpr const char* power_cap = "sw_power_cap";
 
@@ -156,9 +157,9 @@ std::string RankTelemetry::text(int rank) const {
   }
   std::string line = joined(parts) + (parts.empty() ? "" : " in gemm");
   const auto add = [&](const std::string& what) { line += (line.empty() ? "" : "; ") + what; };
-  Throttle reasons;                 // each once, with its maximum over all rows
-  std::set<std::string> throttled;  // families: a GPU at the power limit in GEMM may run freely in HBM
-  std::vector<std::string> errors;  // the first three different ones
+  Throttle reasons;                 // each reason once, with its maximum over all rows
+  std::set<std::string> throttled;  // families; a GPU that is at the power limit in GEMM may not be throttled in HBM
+  std::vector<std::string> errors;  // the first three errors that differ
   const auto note = [](std::vector<std::string>& texts, const std::string& text) {
     if (text.empty() || texts.size() == 3 || std::find(texts.begin(), texts.end(), text) != texts.end()) return;
     texts.push_back(text);

@@ -1,4 +1,4 @@
-// The severity of a miss of a rule.
+// What it means if a rule is not met.
 #pragma once
 
 #include "base/names.hpp"
