@@ -1,4 +1,4 @@
-// Selects the contents of a baseline, and defines the format of baseline.json.
+// Selects what a baseline contains, and defines the format of baseline.json.
 #include "thresholds/history/baseline.hpp"
 
 #include <fmt/format.h>
@@ -27,10 +27,11 @@ constexpr const char* file_name = "baseline.json";
 constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "hosts",     "driver",
                                     "cuda",   "cublaslt", "nccl", "nvls",  "build_type"};
 
-// Recorded since 2026-11-26. Older baselines lack them, and families without pre-flight do not know the VBIOS.
+// Recorded since 2026-11-26, so older baselines do not have them. Results of families without pre-flight do not have
+// the VBIOS.
 constexpr std::array younger_fields{"power_limit_w", "vbios", "plan", "version"};
 
-// GPUs of one machine may have several values of these.
+// GPUs of one machine may have different values of these fields.
 constexpr std::array fields_of_gpus{"power_limit_w", "vbios"};
 
 template <std::size_t n>
@@ -38,19 +39,21 @@ bool is_one_of(const std::array<const char*, n>& fields, const std::string& fiel
   return std::any_of(fields.begin(), fields.end(), [&](const char* known) { return field == known; });
 }
 
-// Variables that describe where a run took place, not how: GPUs, size of the allocation, log. Devices, ranks and hosts
-// are compared separately.
+// Variables that describe where a run took place and not how: GPUs, size of the allocation, log. Devices, ranks and
+// hosts are compared separately.
 constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
                             "NCCL_DEBUG_FILE"};
 
-/// On GPUs MPI only starts the ranks, and moves no measured data.
+/// True if the variable affects figures. On GPUs, variables of MPI do not, because MPI only starts the ranks and moves
+/// no measured data.
 bool decides(const std::string& variable, const Context& context) {
   const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
   return !(of_mpi && context.backend == Backend::cuda) &&
          std::find(places.begin(), places.end(), variable) == places.end();
 }
 
-// A version or state that one family did not need, and so did not record, is no difference.
+// Adds values that are known. A version or state that one family did not need, and so did not record, is not a
+// difference.
 void add_known(MachineFacts& facts, const std::map<std::string, std::optional<std::string>>& recorded,
                const char* name) {
   const auto found = recorded.find(name);
@@ -109,12 +112,12 @@ void add_file(Baseline& baseline, const Results& file) {
   for (const auto& [key, benchmark] : benchmarks_of({&file, 1})) {
     if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
     const std::string headline = headline_metric(benchmark);
-    if (unit_of(headline).empty() || !run_value(benchmark, headline)) continue;  // a repetition lacks it
+    if (unit_of(headline).empty() || !run_value(benchmark, headline)) continue;  // a repetition does not have it
     BaselineBenchmark& entry = baseline.benchmarks[key];
     if (entry.headline.empty()) entry.headline = headline;
     const auto known = entry.series.find(entry.headline);
     if (known != entry.series.end() && known->second.launches.contains(launch)) {
-      // A run id from the user stays the same between launches.
+      // Adds the start time, because a user may give the same run id to several launches.
       const std::string again = launch + "@" + context.started;
       if (baseline.launches.at(launch).started == context.started || known->second.launches.contains(again)) {
         throw InputError(file.file.string() + ": " + key.text() + " of run " + context.run_id +
@@ -142,7 +145,7 @@ void add_file(Baseline& baseline, const Results& file) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Copies
 
-/// The headline figures of each launch, by benchmark.
+/// By benchmark: the headline figures of each launch.
 using Figures = std::map<std::string, std::map<std::string, std::vector<double>>>;
 
 Figures figures_of(const Baseline& baseline) {
@@ -155,7 +158,8 @@ Figures figures_of(const Baseline& baseline) {
   return figures;
 }
 
-/// Two measurements of a time may agree in six digits by chance, but not three times, and not in every comparison.
+/// True if the two launches have the same figures. Two measured times may agree in six digits by chance, but not three
+/// times and in every comparison.
 bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
   constexpr int by_accident = 2;
   const auto is_long = [](double value) { return std::stod(fmt::format("{:.6g}", value)) != value; };
@@ -207,7 +211,7 @@ void members(Archive& archive, LeftOut& value) {
                                                                                                   value.centre);
 }
 
-/// The part before the benchmarks.
+/// Reads or writes the part before the benchmarks.
 template <class Archive>
 void members(Archive& archive, Baseline& baseline) {
   archive.derived("schema", baseline_schema)("ranks", baseline.ranks)("hosts", baseline.hosts)("facts", baseline.facts);
@@ -260,8 +264,9 @@ Baseline read_document(const Field& root) {
                           "; the file was not touched; use the release that wrote it");
   }
   auto baseline = read_as<Baseline>(head);
-  for (const char* place : places) baseline.facts.erase(place);                      // of before it was one
-  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // must be there
+  // Baselines from before these variables were excluded.
+  for (const char* place : places) baseline.facts.erase(place);
+  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // the field must exist
   static_cast<void>(head["ranks"].positive_integer());
   static_cast<void>(head["hosts"].positive_integer());
   const Field rows = root["benchmarks"];
@@ -273,7 +278,7 @@ Baseline read_document(const Field& root) {
   return baseline;
 }
 
-// Returns nullopt for other files.
+// Returns a stored baseline; nullopt if the file is something else.
 std::optional<Baseline> read_stored(const fs::path& file) {
   const auto document = read_json(file);
   if (!document.is_object() || !document.contains("baseline")) return std::nullopt;
@@ -395,7 +400,7 @@ void leave_out_outliers(Baseline& baseline) {
   std::size_t values = 0;
   for (const auto& [key, entry] : baseline.benchmarks) values += entry.series.at(entry.headline).launches.size();
   constexpr double alpha = 0.01;
-  const double z = bonferroni_z(2 * values, alpha);  // both sides: a value that is too good is wrong too
+  const double z = bonferroni_z(2 * values, alpha);  // on both sides, because a value that is too good is also wrong
   for (auto& [key, entry] : baseline.benchmarks) {
     const Series& headline = entry.series.at(entry.headline);
     if (headline.launches.size() < launches_to_judge) continue;
@@ -407,7 +412,7 @@ void leave_out_outliers(Baseline& baseline) {
     for (const auto& [launch, repetitions] : headline.launches) {
       if (!stands_off(median(repetitions))) good.insert(machine_of(baseline, launch));
     }
-    // Launches of one machine differ: latencies by the load of its host, rates less.
+    // Launches of one machine differ: latencies differ with the load of its host, and rates differ less.
     const auto is_usual = [&](double value) {
       const bool slow_latency = lower_is_better(entry.headline) && value > centre;
       return slow_latency || std::abs(value - centre) < launches_differ * std::abs(centre);

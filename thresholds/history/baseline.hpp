@@ -1,5 +1,5 @@
-// A stored baseline: the values of healthy machines of one kind, launch by launch. Made from result files, merged,
-// read, written (baseline.json), and converted to proposed floors. Pure except for reading files.
+// A stored baseline: the values of healthy machines of one kind, by launch. It is made from result files, merged, read,
+// written (baseline.json), and converted to proposed floors. The functions are pure, except for reading files.
 #pragma once
 
 #include <filesystem>
@@ -15,49 +15,51 @@ namespace shakedown {
 
 inline constexpr int baseline_schema = 2;
 
-/// Facts that must agree before figures are compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt,
-/// nccl, nvls, build_type, power_limit_w, vbios, plan, version, and every tuning variable. Each has all values in the
-/// files of a set; empty if unknown.
+/// Facts that must be equal before figures are compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt,
+/// nccl, nvls, build_type, power_limit_w, vbios, plan, version, and every tuning variable. A fact has all values that
+/// occur in the files; it is empty if unknown.
 using MachineFacts = std::map<std::string, std::set<std::string>>;
 
-/// The fields that every MachineFacts has. All others are tuning variables, "unset" if absent.
+/// The fields that every MachineFacts has. All other fields are tuning variables, whose value is "unset" if they are
+/// not set.
 bool is_tuning(const std::string& field);
 
-/// True for fields that older baselines lack: power_limit_w, vbios, plan, version.
+/// True for a field that older baselines do not have: power_limit_w, vbios, plan, version.
 bool is_younger_fact(const std::string& field);
 
-/// Returns the fields that differ, as "driver is 580.159, the baseline has 570.1", with `of` instead of "the baseline";
-/// empty if the two are comparable. Newer fields are compared only if both sides have them.
+/// Returns the fields that differ, such as "driver is 580.159, the baseline has 570.1", with `of` instead of "the
+/// baseline". Empty if both can be compared. Newer fields are compared only if both sides have them.
 std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& other,
                                      const std::string& of = "the baseline");
 
-/// The figures of one metric. A launch is one start of a program. Placement, clocks and chosen algorithms vary between
-/// launches, not between repetitions.
+/// The figures of one metric. A launch is one start of a program. Placement, clocks and chosen algorithms differ
+/// between launches, but not between repetitions.
 struct Series {
-  std::map<std::string, std::vector<double>> launches;  // name of the launch -> value of the run, by repetition
-  std::map<std::string, std::vector<double>> ranks;     // -> median over repetitions of each rank
+  std::map<std::string, std::vector<double>> launches;  // by name of the launch: the values of the run, by repetition
+  /// By name of the launch: for each rank, the median over repetitions.
+  std::map<std::string, std::vector<double>> ranks;
 
-  /// Returns the independent values: the median of each launch over its repetitions; for a single launch its
-  /// repetitions.
+  /// Returns the independent values: for each launch, the median over its repetitions. If there is only one launch,
+  /// returns its repetitions.
   std::vector<double> units(bool by_launch) const;
 };
 
 struct BaselineBenchmark {
-  std::string headline;                  // the metric to compare
+  std::string headline;                  // the metric that is compared
   std::map<std::string, Series> series;  // by metric: all metrics whose name ends in a unit
 };
 
 struct LaunchFacts {
-  std::string started;  // UTC, ISO 8601; the earliest of its files
+  std::string started;  // start of the earliest file: UTC, ISO 8601
   std::set<std::string> hosts;
-  std::set<std::string> gpus = {};  // UUIDs; unknown in baselines from before 2026-11-22
+  std::set<std::string> gpus = {};  // UUIDs; empty in baselines from before 2026-11-22, which do not have them
 };
 
-/// Launches on the same machine are one session if each begins at most this long after the previous one. They share
-/// day, room and state of the machine, so together they are one sample of these.
+/// Launches on the same machine belong to one session if each begins at most this long after the previous one. They
+/// have the same day, room and state of the machine, so together they are a single sample of these.
 inline constexpr double hours_of_session = 3;
 
-/// A value that `leave_out_outliers` removed.
+/// A value that `leave_out_outliers` has removed.
 struct LeftOut {
   std::string key, metric, launch;
   double value = 0, centre = 0;
@@ -67,63 +69,67 @@ struct Baseline {
   MachineFacts facts;
   int ranks = 0, hosts = 0;
   std::map<std::string, LaunchFacts> launches;
-  std::map<std::string, BaselineBenchmark> benchmarks;  // without failed and waived rows
+  std::map<std::string, BaselineBenchmark> benchmarks;  // does not contain failed and waived rows
   std::vector<LeftOut> left_out;
 };
 
-/// Makes a baseline. Errors: InputError if a launch measured a benchmark twice, that is, one file was given under two
-/// names.
+/// Makes a baseline. Errors: InputError if a launch measured a benchmark twice, which means that one file was given
+/// under two names.
 Baseline baseline_of(const std::vector<Results>&);
 
-/// Makes one baseline for each kind of machine (device, backend, ranks, hosts) in the files. Errors: as above;
-/// InputError for a field that differs within a kind, with both values, for no files, for a file of an unfinished run,
-/// and for one with an injected fault.
+/// Makes one baseline for each kind of machine (device, backend, ranks, hosts) in the files. Errors: those of
+/// baseline_of; InputError for a field that differs within a kind, with both values; for no files; for a file of a run
+/// that has not ended; and for one with an injected fault.
 std::vector<Baseline> baselines_of(const std::vector<Results>&);
 
-/// Merges baselines. Errors: InputError if the machine facts differ, or a launch has different figures in two of them.
+/// Merges baselines. Errors: InputError if the machine facts differ, or if a launch has different figures in two of
+/// them.
 Baseline merge(const std::vector<Baseline>&);
 
-/// Returns a line for each launch that is a copy of another launch of either side: all common figures are equal.
+/// Returns a line for each launch that is a copy of another launch on either side: all figures that both have are
+/// equal.
 std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before);
 
-/// Removes headline values far from the median of at least `launches_to_judge` launches: by more than
-/// bonferroni_z(number of values) robust standard deviations and more than `least_outlier` of the median. Notes each.
-/// Keeps a latency, or a value off by less than `launches_differ`, if another launch of the same hosts and GPUs does
-/// not have this outlier.
+/// Removes headline values that are far from the median of at least `launches_to_judge` launches: by more than
+/// bonferroni_z(number of values) robust standard deviations, and by more than `least_outlier` of the median. Adds a
+/// note for each. Keeps a latency, or a value that differs by less than `launches_differ`, if another launch of the
+/// same hosts and GPUs is not an outlier.
 void leave_out_outliers(Baseline&);
 inline constexpr std::size_t launches_to_judge = 5;
 inline constexpr double least_outlier = 0.03, launches_differ = 0.2;
 
 void erase_launch(Baseline&, const std::string& name);
 
-/// Keeps the `first` and the `last` launches by time, and drops those between.
+/// Keeps the `first` and the `last` launches by time, and drops the launches between them.
 void keep_launches(Baseline&, std::size_t first, std::size_t last);
 
-/// Returns strict JSON: a line for each benchmark and metric, with values, centre and spread.
+/// Returns strict JSON. Each benchmark and metric has a line with its values, centre and spread.
 std::string baseline_json(const Baseline&);
 
-/// Reads baseline.json files, or result files as a baseline of their launches. A folder stands for its baseline.json,
-/// else for its result files. Errors: InputError with the file for another schema, no benchmarks, or an injected fault
-/// without permission.
+/// Reads baseline.json files, or result files as a baseline of their launches. For a folder, reads its baseline.json,
+/// or its result files if it has none. Errors: InputError with the file for another schema, for no benchmarks, or for
+/// an injected fault without permission.
 Baseline read_baseline(const std::vector<std::filesystem::path>& files_or_folders, bool allow_faults = false);
 
-/// Writes baseline.json. Errors: InputError if the existing file is not a baseline of this schema; it is kept.
+/// Writes baseline.json. If the existing file is not a baseline of this schema, keeps it and throws InputError.
 void store_baseline(const std::filesystem::path& file, const Baseline&);
 
-/// Returns "h200-sxm/4ranks" or "nvidia-b200/16ranks-2hosts": profile or device, and number of ranks.
+/// Returns the folder of a baseline: profile or device, and number of ranks, such as "h200-sxm/4ranks" or
+/// "nvidia-b200/16ranks-2hosts".
 std::filesystem::path baseline_folder(const Baseline&, const std::vector<Profile>&);
 
 /// Returns "node7 (run 324aa8ddf3ba2d00)".
 std::string launch_text(const Baseline&, const std::string& launch);
 
 struct FloorOptions {
-  double quantile = 0.01;  // of the observed values, on the bad side
-  double margin = 0.03;    // margin below it
+  double quantile = 0.01;  // quantile of the observed values, counted from the bad side
+  double margin = 0.03;    // margin below that quantile
 };
 
-/// Returns a profile named `name` as YAML for the strict loader: a floor for the headline of each benchmark (an upper
-/// limit for times) at `quantile` less `margin`, with the peaks of `reference` if given. Local work has values by rank.
-/// Errors: InputError if there is nothing to propose, or for invalid options.
+/// Returns a profile named `name`, as YAML that the strict loader accepts. It has a limit for the headline of each
+/// benchmark: for a rate, the floor at `quantile` minus `margin`; for a time, an upper limit. If `reference` is given,
+/// its peaks are used. Local work has values by rank. Errors: InputError if there is nothing to propose, or for invalid
+/// options.
 std::string floors_yaml(const Baseline&, const std::string& name, const Profile* reference, const FloorOptions&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Compares alternating values. The rank test assumes no shape of their noise.
+// Compares values that alternate. The rank test assumes no shape of their noise.
 #include "thresholds/history/change.hpp"
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace shakedown {
 namespace {
 
-/// The values of both sides, with the sign that makes more better.
+/// The values of both sides. `sign` is chosen so that a larger value is better.
 struct Turns {
   std::vector<double> before, after;
   double sign = 1, scale = 1;  // value = sign * figure; scale: the median before
   double effect = 0;           // smallest relative change to report
-  HodgesLehmann change;        // relative; negative: worse
+  HodgesLehmann change;        // relative change; negative: worse
   MannWhitney test;
 
   bool is_same() const {
@@ -23,7 +23,7 @@ struct Turns {
            *change.high < 2 * effect;
   }
 
-  // Relative standard deviation of a value; 0 if it cannot be known.
+  // Returns the relative standard deviation of a value; 0 if it cannot be computed.
   double sigma() const {
     double squares = 0;
     for (const auto* side : {&before, &after}) {

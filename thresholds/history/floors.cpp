@@ -23,7 +23,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Rounds away from the values to three significant digits.
+// Rounds to three significant digits, so that the limit is further from the values.
 double rounded(double value, bool down) {
   if (!(value > 0)) return 0;
   const double step = std::pow(10, std::floor(std::log10(value)) - 2);
@@ -63,7 +63,7 @@ class Proposal {
   Proposal(const Baseline& baseline, const Profile* reference, const FloorOptions& options)
       : baseline_(baseline), reference_(reference), options_(options), provenance_(provenance(baseline)) {}
 
-  // Returns the limit; empty if it could never fail or never pass.
+  // Returns the rule as YAML; empty if it could never fail or never pass.
   std::string rule(const std::string& key, const BaselineBenchmark& benchmark) const {
     const std::string& metric = benchmark.headline;
     const Series& series = benchmark.series.at(metric);

@@ -1,5 +1,5 @@
-// Estimates the chance difference between two sets of launches. Each source of noise adds the variance that the two
-// sets do not share.
+// Estimates how much two sets of launches differ by chance. Each source of noise adds the variance that the two sets do
+// not have in common.
 #include "thresholds/history/launch_noise.hpp"
 
 #include <algorithm>
@@ -15,15 +15,15 @@
 namespace shakedown {
 namespace {
 
-/// The prior of a kind of figure weighs as much as this number of launches (Smyth, 2004), unless the launches
+/// The known noise of a kind of figure has the weight of this number of launches (Smyth, 2004), unless the launches
 /// themselves have `own_degrees` of freedom.
 constexpr double prior_degrees = 10, own_degrees = 8;
 
-/// Standard deviation of blocks over that of launches: successive launches are similar (autocorrelation 0.7 in the
-/// simulation of tests/thresholds/drift_test.cpp).
+/// Standard deviation of blocks, relative to that of launches. It is high because successive launches are similar
+/// (autocorrelation 0.7 in the simulation of tests/thresholds/drift_test.cpp).
 constexpr double block_share = 0.75;
 
-/// Larger deviations of a launch from its median, in standard deviations, count as this one.
+/// A larger deviation of a launch from its median, in standard deviations, counts as this one.
 constexpr double most_deviations = 4;
 
 /// Adds the squared deviations of these launches from their median, and their degrees of freedom.
@@ -106,7 +106,7 @@ Noise LaunchPlan::noise(const Key& key, const std::string& metric, const Series&
     squares += prior_degrees * known.launch * known.launch;
     degrees += prior_degrees;
   }
-  // The share of each side's launches in a block, a session or on a machine; negative for the new side.
+  // By block, session and machine: the fraction of each side's launches in it; negative for the new side.
   std::map<std::size_t, double> blocks, sessions, machines;
   const auto add = [&](const Series& series, const Places& places, double sign) {
     const double part = sign / static_cast<double>(series.launches.size());

@@ -1,5 +1,5 @@
-// The difference between two sets of launches on unchanged machines: from the known noise of a kind of figure, and from
-// the launches themselves. Pure. docs/statistics.md has the formulas.
+// Estimates the difference between two sets of launches on unchanged machines, from the known noise of a kind of figure
+// and from the launches themselves. The functions are pure. docs/statistics.md has the formulas.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,18 @@
 
 namespace shakedown {
 
-/// Standard deviations of the difference of two means of a figure, relative to the older one.
+/// Standard deviations of the difference of two means of a figure, relative to the older mean.
 struct Noise {
-  double sigma = 0;     // of one launch, from both
-  double launches = 0;  // of the difference, from launches
-  double shared = 0;    // from days and machines, common to all figures of a family
+  double sigma = 0;     // of one launch, estimated from both sides
+  double launches = 0;  // part of the difference that comes from launches
+  double shared = 0;    // part that comes from days and machines, which all figures of a family have in common
   double degrees = 0;   // degrees of freedom of sigma
 };
 
-/// Which launches of old and new share a block, a session and a machine. Launches on one machine of which none began
-/// more than `hours_of_session` after the one before it are a session; those of one side that follow each other in a
-/// session are a block. A session in which old and new take turns is one block: a drift meets both.
+/// Which launches of both sides are in the same block, session and machine. A session is a series of launches on one
+/// machine in which each begins within `hours_of_session` of the previous one. A block is a series of launches of one
+/// side in a session. If old and new launches alternate in a session, all of them are one block, because a drift
+/// affects both sides.
 class LaunchPlan {
  public:
   LaunchPlan(const Baseline& before, const Baseline& now);
@@ -30,7 +31,7 @@ class LaunchPlan {
   /// Returns the noise of one figure of the kind of `key` and `metric`.
   Noise noise(const Key& key, const std::string& metric, const Series& before, const Series& now) const;
 
-  /// Returns a note on different sessions, hosts and GPUs; nullopt if old and new share all sessions.
+  /// Returns a note if sessions, hosts or GPUs differ; nullopt if old and new launches are in the same sessions.
   std::optional<std::string> note() const;
 
  private:
@@ -43,7 +44,7 @@ class LaunchPlan {
   void join_turns();
 
   Places before_, now_;
-  std::set<std::string> hosts_[2], gpus_[2];  // of the baseline, of now
+  std::set<std::string> hosts_[2], gpus_[2];  // of the baseline, and of the new launches
 };
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// Finds benchmarks that became slower than the baseline, and refuses sets that are not comparable (driver, tuning,
-// number of ranks). Fails closed: an error, too few launches, or nothing to compare is never "no regression".
+// Finds benchmarks that became slower than the baseline, and rejects sets that are not comparable (driver, tuning,
+// number of ranks). An error, too few launches, or nothing to compare never count as "no regression".
 #include "thresholds/history/regression.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ std::vector<std::string> refuse_different(const std::vector<std::string>& differ
   return notes;
 }
 
-// Returns why a benchmark of `set` has no value; empty if it was not requested.
+// Returns why `set` has no value of a benchmark; empty if the benchmark was not requested.
 std::string why_not(const Benchmarks& set, const std::string& key) {
   const auto found = set.find(key);
   if (found == set.end()) return "was not measured";
@@ -44,14 +44,14 @@ const Series* series_of(const Baseline& set, const std::string& key, const std::
   return found == entry->second.series.end() ? nullptr : &found->second;
 }
 
-// Days and machines change a whole family. There are about eight families, so three standard deviations give one false
-// comparison in a hundred.
+// Days and machines change all figures of a family together. There are about eight families, so three standard
+// deviations give one false comparison in a hundred.
 constexpr double shared_z = 3;
 
-/// The effect that all benchmarks of one family share.
+/// The effect that all benchmarks of one family have in common.
 struct Limits {
-  double alpha = 0;        // of a single benchmark
-  double least_named = 0;  // relative
+  double alpha = 0;        // significance level of a single benchmark
+  double least_named = 0;  // relative change
 };
 
 /// A benchmark that both sides have.
@@ -60,7 +60,7 @@ class Pair {
   Pair(std::size_t place, double gain, double effect, const Noise& noise)
       : place(place), gain(gain), effect(effect), noise(noise) {}
 
-  std::size_t place;  // in the changes
+  std::size_t place;  // index in the changes
   double gain;        // relative to the older median; negative: worse
   double effect;      // smallest gain or loss to report
   Noise noise;
@@ -72,16 +72,16 @@ class Pair {
   }
   /// Returns the deviation that launches alone exceed on one side with probability `p`.
   double margin(double p) const { return noise.launches * student(p); }
-  /// Returns the smallest loss beyond the noise of launches, days and machines.
+  /// Returns the smallest loss that exceeds the noise of launches, days and machines.
   double least_loss(double alpha) const { return error(alpha) * student(alpha); }
 
  private:
   double student(double p) const { return student_of_normal(-normal_quantile(p), noise.degrees); }
-  // At `alpha` the shared effect of a family reaches `shared_z` of its standard deviations.
+  // At the level `alpha`, the common effect of a family counts `shared_z` of its standard deviations.
   double error(double alpha) const { return std::hypot(noise.launches, shared_z / student(alpha) * noise.shared); }
 };
 
-// A collective of one rank copies inside its GPU or does nothing, so it does not show links.
+// True for a collective of one rank. It copies inside its GPU or does nothing, so it does not show links.
 bool sends_nothing(const Key& key, int ranks) { return ranks == 1 && is_collective(key.family()); }
 
 void explain_inconclusive(Change& change, const Pair& pair, const Limits& limits) {
@@ -98,7 +98,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
   const double needed = std::max(pair.effect, pair.least_loss(limits.alpha));
   const double named = std::max(pair.effect, pair.margin(limits.alpha) + pair.margin(1 - change_power));
   change.limit_percent = 100 * needed;
-  // The prior of noisy figures does not describe rare values; only their own launches do.
+  // The known noise of noisy figures does not describe rare values, which only the launches themselves show.
   const bool is_noisy = named > limits.least_named;
   const bool is_known = !is_noisy || std::max(change.before_count, change.after_count) >= launches_to_judge;
   if (proven_worse && is_known && -pair.gain >= pair.effect) {
@@ -116,7 +116,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
   }
 }
 
-/// The changes of one comparison; first those without statistics.
+/// The changes of one comparison. First finds those that need no statistics.
 class Comparison {
  public:
   Comparison(BaselinePair pair, const RegressionOptions& options)
@@ -143,8 +143,8 @@ class Comparison {
     }
     for (const std::string& text : keys) {
       const Key key(text);
-      // Facts of pre-flight are judged by rules, and compared as configuration. A second turn is measured only if the
-      // first one was doubtful.
+      // Facts of pre-flight are not compared here, because rules judge them and the configuration contains them. A
+      // second turn is ignored, because it is measured only if the first one was doubtful.
       if (!options_.families.has_key(key) || key.family() == "preflight" || !key.part("turn").empty()) continue;
       add(key);
     }
@@ -235,7 +235,7 @@ class Comparison {
   Regression result_;
 };
 
-// "launch (2), pcie (1)"
+// Returns a text such as "launch (2), pcie (1)".
 std::string counted(const std::map<std::string, std::size_t>& families) {
   std::vector<std::string> text;
   for (const auto& [family, count] : families) text.push_back(family + " (" + std::to_string(count) + ")");
@@ -243,7 +243,7 @@ std::string counted(const std::map<std::string, std::size_t>& families) {
 }
 
 void Comparison::conclude() {
-  std::map<std::string, std::size_t> judged, inconclusive, noisy;  // by family
+  std::map<std::string, std::size_t> judged, inconclusive, noisy;  // by family: the number of benchmarks
   bool failed = false;
   std::size_t open = 0;
   for (const Change& change : result_.changes) {

@@ -1,4 +1,5 @@
-// Checks that a GPU keeps its rate when more GPUs work. A loss to 20.6 % once passed as 98 %.
+// Checks that a GPU keeps its rate when more GPUs work. This check exists because a loss to 20.6 % was once reported as
+// 98 %.
 #include "thresholds/history/scaling.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ namespace shakedown {
 namespace {
 
 constexpr const char* busbw = "busbw_gb_per_s";
-/// Steps differ between launches by this share of their time.
+/// A difference of a step between launches is mentioned if it is at least this fraction of the step's time.
 constexpr double worth_a_word = 0.02;
 
 /// Returns "4 nodes" or "1 rank".
@@ -24,8 +25,8 @@ std::string size_text(int count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// Returns a rank's rate: of local work the median over ranks, of joint work the value of the run, which is that of the
-// slowest rank.
+// Returns the rate of a rank. For local work it is the median over ranks. For work of all ranks it is the value of the
+// run, which is that of the slowest rank.
 std::optional<double> rate_of(const Benchmark& benchmark, const Metric& metric) {
   if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) return std::nullopt;
   std::vector<double> rates;
@@ -46,7 +47,7 @@ std::optional<double> largest_of_ranks(const Benchmark& benchmark, const char* m
   return largest;
 }
 
-/// Returns the part that took the additional time of a step compared with fewer nodes.
+/// Returns the part of a step that took the additional time, compared with fewer nodes.
 std::string loss_of_step(const Benchmark& small, const Benchmark& large) {
   const auto before = run_value(small, "step_ms"), after = run_value(large, "step_ms");
   const auto work = largest_of_ranks(small, "compute_ms"), more_work = largest_of_ranks(large, "compute_ms");
@@ -118,7 +119,7 @@ class Scaling {
 
   const char* unit() const { return by_nodes_ ? "node" : "rank"; }
 
-  /// The key and the rate in each launch that has it, by size.
+  /// A key, and its rate in each launch that has it, by size.
   struct At {
     const Benchmark* benchmark;
     double rate;
@@ -193,10 +194,10 @@ class Scaling {
   }
 
   void judge_allreduce(const std::set<std::string>& keys) {
-    std::string key;  // of the largest plain one that two launches have
+    std::string key;  // key of the largest size without a variant that two launches have
     for (const auto& candidate : keys) {
       if (family_of(candidate) != "allreduce" || key_part(candidate, "dtype") != "f32") continue;
-      if (Key(candidate).parts().size() != 2) continue;  // a variant, or inside each host
+      if (Key(candidate).parts().size() != 2) continue;  // the key has a variant, or is measured inside each host
       if (key_number(candidate, "bytes").value_or(0) < key_number(key, "bytes").value_or(0)) continue;
       if (of(candidate, *find_metric(Key(candidate), busbw)).size() > 1) key = candidate;
     }

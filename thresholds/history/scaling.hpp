@@ -16,14 +16,14 @@
 
 namespace shakedown {
 
-/// One launch.
+/// One launch of the run.
 struct ScalingSet {
-  std::optional<int> asked_hosts = std::nullopt;  // requested nodes; nullopt: the measured ones
-  std::vector<std::string> lost = {};             // nodes whose loss ended it
+  std::optional<int> asked_hosts = std::nullopt;  // number of nodes that were requested; nullopt: the measured ones
+  std::vector<std::string> lost = {};             // nodes whose loss ended the launch
   std::vector<Results> files = {};
 };
 
-/// One figure of one launch.
+/// One figure in one launch.
 struct ScalingPoint {
   std::string key, metric;
   int hosts = 1, ranks = 1;
@@ -33,14 +33,14 @@ struct ScalingPoint {
 };
 
 struct ScalingJudgement {
-  std::vector<ScalingPoint> points;  // by key, with increasing size
+  std::vector<ScalingPoint> points;  // sorted by key, and then by size
   std::vector<Finding> findings;
 };
 
-/// Judges the scaling. `sets` can be in any order. `host_gb_per_s` is the NIC rate of one node; nullopt if unknown.
-/// Within one node the largest number of ranks is judged, between nodes each number. Errors: InputError for fewer than
-/// two numbers of ranks, or without a common benchmark. If nodes were requested, missing benchmarks are findings
-/// instead.
+/// Judges the scaling. `sets` can be in any order. `host_gb_per_s` is the rate of the NICs of one node; nullopt if
+/// unknown. Within one node the largest number of ranks is judged; between nodes each number is. Errors: InputError if
+/// there are fewer than two numbers of ranks, or no common benchmark. If nodes were requested, a missing benchmark is a
+/// finding instead.
 ScalingJudgement judge_scaling(const std::vector<ScalingSet>& sets, std::optional<double> host_gb_per_s = std::nullopt);
 
 }  // namespace shakedown

@@ -64,7 +64,7 @@ void explain_ranks(std::ostream& out, const Benchmark& benchmark, const std::str
   if (ranks.size() > max_offenders) out << "      and " << ranks.size() - max_offenders << " more\n";
 }
 
-// Returns the facts of every rank that has them: "pcie_width 16, 16, 8", "driver 580.159.03".
+// Returns the value of a fact on each rank that has it: "pcie_width 16, 16, 8", "driver 580.159.03".
 void explain_facts(std::ostream& out, const Row& row) {
   const auto show = [&](const std::string& metric, const auto& values, const auto& text_of_value) {
     std::string words;
@@ -78,7 +78,7 @@ void explain_facts(std::ostream& out, const Row& row) {
     show(metric, values, [](const std::string& text) { return text; });
 }
 
-/// Prints how the data were checked, and errors that no check of this run can detect.
+/// Prints how the data was checked, and which errors no check of this run can detect.
 void explain_checks(std::ostream& out, const Benchmark& benchmark) {
   const Row& row = *benchmark.rows.back();
   if (row.error || row.waived) return;

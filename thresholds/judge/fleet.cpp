@@ -12,13 +12,13 @@
 namespace shakedown {
 namespace {
 
-/// "version 0.9.0, plan 6, tier quick, profile h200-sxm, 8 ranks": runs with the same text can be compared.
+/// Returns "version 0.9.0, plan 6, tier quick, profile h200-sxm, 8 ranks". Runs with the same text can be compared.
 std::string kind_of(const Context& context, const Verdict& verdict) {
   return "version " + context.suite.version + ", plan " + std::to_string(context.plan) + ", tier " +
          std::string(name(context.tier)) + ", profile " + verdict.profile + ", " + plural(verdict.ranks, "rank");
 }
 
-/// Gives places the number that the rank has in the run of its own node.
+/// Replaces rank numbers by those that the ranks have in the run of their own node.
 void use_local_ranks(Verdict& verdict) {
   const auto change = [](Culprit& place) {
     if (place.rank && place.local_rank) place.rank = place.local_rank;
@@ -34,7 +34,7 @@ void add_reason(NodeDecision& node, const std::string& reason) {
   if (std::find(node.reasons.begin(), node.reasons.end(), reason) == node.reasons.end()) node.reasons.push_back(reason);
 }
 
-/// A good node is undecided for this reason; a bad one stays bad.
+/// Makes a good node undecided, for this reason. A bad node stays bad.
 void doubt(NodeDecision& node, const std::string& reason, const std::string& next) {
   if (node.state == NodeState::bad) return;
   if (node.state == NodeState::good) node.next = next;
@@ -42,12 +42,13 @@ void doubt(NodeDecision& node, const std::string& reason, const std::string& nex
   add_reason(node, reason);
 }
 
-/// A measure command of the combined run would name all ranks of the fleet, which no launch has.
+/// Returns a measure command for one host. The command of the combined run would name all ranks of the fleet, but no
+/// launch has these.
 std::string measure_again(const std::string& host, const Finding& finding) {
   return "on " + host + ": shakedown accept --families=" + finding.key.family();
 }
 
-/// Concludes a comparison. Without findings, the values were compared and no part is bad.
+/// Concludes a comparison. If there are no findings, the values were compared and no part is bad.
 void conclude_comparison(Verdict& verdict) {
   conclude(verdict);
   if (verdict.total == 0) verdict.state = State::pass;

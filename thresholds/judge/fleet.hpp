@@ -1,5 +1,5 @@
-// Runs of separate nodes as one fleet: the verdict of each node by its own run, and its GPUs compared with those of the
-// other nodes. Pure.
+// Combines runs of separate nodes into one fleet. Each node has the verdict of its own run, and its GPUs are compared
+// with those of the other nodes. The functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -13,39 +13,41 @@
 
 namespace shakedown {
 
-/// A node of a fleet. NodeDecision has what is decided, by its own run and by comparison with other nodes.
+/// A node of a fleet. NodeDecision has the decision, which depends on its own run and on the comparison with other
+/// nodes.
 struct FleetNode : NodeDecision {
-  std::string run, started, profile;  // started: UTC, empty if unknown
-  State verdict = State::incomplete;  // of its own run
-  std::string not_compared;           // why it was not compared with other nodes; empty if it was
+  std::string run, started, profile;  // started: UTC; empty if unknown
+  State verdict = State::incomplete;  // verdict of its own run
+  std::string not_compared;           // why it was not compared with other nodes; empty if it was compared
 };
 
-/// A run or a folder that says nothing about the fleet.
+/// A run or a folder that is not used.
 struct UnusedRun {
   std::string path, why;
-  bool is_older = false;  // a later run of the same node is judged instead
+  bool is_older = false;  // true: a later run of the same node is judged instead
 };
 
 struct Fleet {
   State state = State::incomplete;
   int exit_code = 3;
   int gpus = 0;
-  std::vector<FleetNode> nodes;        // the bad ones first, then the undecided
-  std::vector<UnusedRun> left_out;       // as they were given
-  std::vector<Diagnosis> culprits;     // by the comparison of nodes
-  std::vector<std::string> summaries;  // of each comparison
+  std::vector<FleetNode> nodes;        // bad nodes first, then undecided ones
+  std::vector<UnusedRun> left_out;       // in the order in which they were given
+  std::vector<Diagnosis> culprits;     // found by the comparison of nodes
+  std::vector<std::string> summaries;  // one line for each comparison
 
   std::size_t count(NodeState) const;
-  NodeList list() const;  // for host files and commands of schedulers
+  NodeList list() const;  // Returns the nodes for host files and for commands of schedulers.
 };
 
-/// Returns the verdict by peers alone. Ranks in it are those of each host.
+/// Returns the verdict of the comparison with peers alone. Ranks in it have their numbers on their own host.
 Verdict judge_peers(const Measured&, const JudgeOptions&);
 
 class FleetJudge {
  public:
-  /// Adds the run of these hosts with its own verdict. A run of one node that is `complete` is compared with such runs
-  /// of the same version, plan, tier, profile and number of GPUs. `newer`: a later run of the node that is incomplete.
+  /// Adds the run of these hosts with its own verdict. A `complete` run of one node is compared with other such runs of
+  /// the same version, plan, tier, profile and number of GPUs. `newer`: a later run of the node, if that one is
+  /// incomplete.
   void add(const std::vector<Results>& run, const Verdict&, const std::vector<std::string>& hosts,
            const std::string& path, bool complete, const std::string& newer = "");
 
@@ -60,12 +62,12 @@ class FleetJudge {
   FleetNode* node(const std::string& host);
 
   Fleet fleet_;
-  std::map<std::string, std::size_t> index_;     // of nodes by host
-  std::map<std::string, CombinedRun> groups_;    // by what their runs have in common
-  std::map<std::string, std::string> group_of_;  // by host
+  std::map<std::string, std::size_t> index_;     // by host: the index of its node
+  std::map<std::string, CombinedRun> groups_;    // by properties that their runs have in common
+  std::map<std::string, std::string> group_of_;  // by host: its group
 };
 
-/// "FAIL 1 of 125 nodes is bad: node17 GPU 2 (...): slow GPU, ..."
+/// Returns "FAIL 1 of 125 nodes is bad: node17 GPU 2 (...): slow GPU, ...".
 std::string headline_text(const Fleet&);
 
 }  // namespace shakedown

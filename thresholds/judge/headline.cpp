@@ -45,7 +45,8 @@ std::string compared_text(const Finding& finding) {
   return text;
 }
 
-// A fact of pre-flight has a name. A finding about the machine has its whole text in the detail.
+// Returns the subject of a finding. A fact of pre-flight has a name. A finding about the machine has its whole text in
+// the detail.
 std::string subject(const Finding& finding) {
   if (finding.key.family() == "machine" && !finding.detail.empty()) return "";
   const std::string family = finding.key.family();
@@ -61,7 +62,7 @@ bool is_of_wrong_data(const Diagnosis& d) { return !d.causes.empty() && d.causes
 
 bool is_bad(const Finding& finding) { return !finding.good() && finding.counts(); }
 
-// Errors from hardware or the driver, and missing parts: they explain slow values.
+// True for errors of hardware or driver, and for missing parts, because these explain slow values.
 bool is_event(const Finding& finding) {
   constexpr std::array codes{Code::driver_answers, Code::crashed, Code::errors,        Code::fact,
                              Code::absent,         Code::gpus,    Code::unique_devices};

@@ -1,4 +1,4 @@
-// Judges a machine, in a fixed order of stages.
+// Judges a machine in stages, whose order is fixed.
 #include "thresholds/judge/judge.hpp"
 
 #include <algorithm>
@@ -32,15 +32,15 @@ void append(Verdict& verdict, std::vector<Finding> more) {
   std::move(more.begin(), more.end(), std::back_inserter(verdict.findings));
 }
 
-// Returns the `wanted` findings.
+// Returns the findings that pass the test `wanted`.
 std::vector<Finding> chosen(const std::vector<Finding>& findings, const auto& wanted) {
   std::vector<Finding> some;
   std::copy_if(findings.begin(), findings.end(), std::back_inserter(some), wanted);
   return some;
 }
 
-// Returns "176 of 185 good (h200-sxm); 9 findings of others count too: 9 by peers", which adds up to the counts of the
-// verdict.
+// Returns "176 of 185 good (h200-sxm); the verdict counts 9 more findings: 9 by peers". The numbers add up to those of
+// the verdict.
 std::string rules_said(const Verdict& verdict, const Profile* profile) {
   if (profile == nullptr) return "no profile for this machine";
   std::size_t kept = 0, all = 0, others = 0;
@@ -65,7 +65,7 @@ std::string good_of(const std::vector<Finding>& findings) {
   return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
 }
 
-// The meaning of figures depends on whether NCCL used NVLink.
+// Returns a note if it is unknown whether NCCL used NVLink, because the meaning of the figures depends on it.
 std::optional<std::string> note_on_transport(const std::vector<Results>& files) {
   for (const Results& file : files) {
     const bool used =
@@ -102,7 +102,7 @@ State state_of(const Verdict& verdict) {
     if (!finding.counts()) continue;
     failed = failed || finding.status == Status::fail || finding.status == Status::invalid;
     if (finding.status == Status::missing) {
-      // A bus that could not be read is no fault of the GPUs that may be on it.
+      // If the bus could not be read, this is not a fault of GPUs that may be on it.
       (finding.key == "machine/backend" ? unknown : missing) = true;
     }
     broke_off = broke_off || (finding.key == "machine/complete" && !finding.good());
@@ -136,7 +136,7 @@ int exit_code_of(State state) {
   return 1;
 }
 
-// Notes if the driver or a flag left out throttle reasons: heat and power are then not judged.
+// Returns a note if the driver or a flag omitted throttle reasons, because heat and power are then not judged.
 std::optional<std::string> note_on_throttling(const std::vector<Results>& files) {
   bool read = false;
   for (const Results& file : files) {
@@ -174,7 +174,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   return verdict;
 }
 
-// By limits: of the run, of GPU errors, and of the profile.
+// Judges by limits: limits on the run, on GPU errors, and of the profile.
 void judge_by_limits(const Measured& measured, const Selection& selection, const UnitTable& table,
                      const JudgeOptions& options, Verdict& verdict) {
   const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
@@ -214,7 +214,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   verdict.judged_families = rules.judged_families;
 }
 
-// Returns the GB/s of the NICs of one host: from the site file, else as read by pre-flight.
+// Returns the rate of all NICs of one host in GB/s: from the site file, else as pre-flight read it.
 std::optional<double> nics_of_one_host(const Measured& measured, const Profile* profile) {
   const auto as_read = fabric_as_read(measured);
   if (profile == nullptr || !profile->peak.contains("nics")) {
@@ -223,7 +223,7 @@ std::optional<double> nics_of_one_host(const Measured& measured, const Profile* 
   return profile->peak.at("nics") * profile->peak.at("nic_gbit") / 8;
 }
 
-// A different configuration makes the verdict INCONCLUSIVE; everything else is judged normally.
+// Judges by the baseline. A different configuration makes the verdict INCONCLUSIVE; everything else is judged as usual.
 void judge_by_baseline(const Measured& measured, const References& references, const FamilySet& families,
                        Verdict& verdict) {
   BaselinePair pair(measured, *references.baseline);
@@ -252,8 +252,8 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   append(verdict, std::move(findings));
 }
 
-// By comparison: with measurements of the run, with a stored run, and with other numbers of ranks. Passed comparisons
-// within the run are only summarized, because one finding each would hide the others.
+// Judges by comparison: of measurements of the run with each other, with a stored run, and with other numbers of ranks.
+// Comparisons within the run that pass are only summarized, because a finding for each would hide the others.
 void judge_by_comparison(const Measured& measured, const Profile* profile, const UnitTable& table,
                          const References& references, const JudgeOptions& options, Verdict& verdict) {
   const auto speak = [&](Judgement by, std::string text) { verdict.summaries.push_back({by, std::move(text)}); };
@@ -277,7 +277,7 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
   }
 }
 
-// By rounds of pairs.
+// Judges the rounds of pairs of hosts.
 FabricJudgement judge_between_hosts(const Measured& measured, const UnitTable& table, const JudgeOptions& options,
                                     Verdict& verdict) {
   if (!options.families.contains("pairs")) return {};
@@ -287,7 +287,7 @@ FabricJudgement judge_between_hosts(const Measured& measured, const UnitTable& t
   return fabric;
 }
 
-// Every known family: of the catalogue, of the run, or of a profile.
+// Throws InputError for an unknown family. Known are the families of the catalogue, of the run and of the profiles.
 void refuse_unknown(const FamilySet& asked, const Measured& measured, const std::vector<Profile>& profiles) {
   std::set<std::string> known;
   for (const auto& [key, benchmark] : measured.benchmarks) known.insert(key.family());
@@ -301,7 +301,7 @@ void refuse_unknown(const FamilySet& asked, const Measured& measured, const std:
   }
 }
 
-// Completes the options with the request of the run. If any file is from a whole run, the run is whole.
+// Completes the options with what the run requested. If any file is from a whole run, the run is whole.
 JudgeOptions with_asked(const std::vector<Results>& files, JudgeOptions options) {
   const bool whole =
       std::any_of(files.begin(), files.end(), [](const Results& file) { return file.context.asked.families.all(); });
@@ -356,7 +356,8 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   refuse_unknown(given.families, measured, references.profiles);
   Verdict verdict = start(measured.files, options);
   const Selection selection = select_profile(measured.files, references.profiles);
-  const Benchmarks comparable = of_equal_software(measured.benchmarks);  // the table refers to them
+  // Kept in a variable, because the table refers to it.
+  const Benchmarks comparable = of_equal_software(measured.benchmarks);
   UnitTable table = compare_peers(comparable, options.families);
   judge_by_limits(measured, selection, table, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, table, options, verdict);

@@ -1,4 +1,4 @@
-// The judgement: a pure function of measurements, references and options. A pass requires that everything was measured,
+// The judgement: a pure function of measurements, references and options. A run passes only if everything was measured,
 // verified and judged.
 #pragma once
 
@@ -21,21 +21,22 @@ namespace shakedown {
 struct References {
   References(std::vector<Profile> candidates = {}) : profiles(std::move(candidates)) {}
 
-  std::vector<Profile> profiles;  // the matching one is used
+  std::vector<Profile> profiles;  // the one that matches the machine is used
   std::optional<Baseline> baseline = std::nullopt;
   RegressionOptions change = {.min_effect = default_tolerance, .allow_different = false, .families = {}};
-  std::vector<ScalingSet> scaling = {};  // the same benchmarks with other numbers of nodes or ranks
+  std::vector<ScalingSet> scaling = {};  // results of the same benchmarks with other numbers of nodes or ranks
 };
 
-/// Judges a run. Errors: InputError without results, for a file with an injected fault without permission, and for
-/// other numbers of ranks that cannot be compared.
+/// Judges a run. Errors: InputError if there are no results, if a file has an injected fault that is not permitted, and
+/// if results of other numbers of ranks cannot be compared.
 Verdict judge(const Measured&, const References&, const JudgeOptions&);
 
-/// Returns a verdict with the facts known before the judgement: ranks, hosts, devices and ids. Needs a file.
+/// Returns a verdict that has the facts known before the judgement: ranks, hosts, devices and ids. Needs at least one
+/// file.
 Verdict before_judging(const std::vector<Results>&, const JudgeOptions&);
 
-/// Returns how the findings of one key came about: its rules, whether and why they apply, and its values. Errors:
-/// InputError if the key was neither measured nor has a rule.
+/// Explains the findings of one key: its rules, whether and why they apply, and its values. Errors: InputError if the
+/// key was not measured and has no rule.
 std::string explain(const Measured&, const std::vector<Profile>&, const Verdict&, const std::string& key);
 
 }  // namespace shakedown

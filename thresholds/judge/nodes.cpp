@@ -1,4 +1,4 @@
-// Decides about nodes. Fails closed: a node is good only if other parts explain every failure of the run.
+// Decides about nodes. A node is good only if other parts explain every failure of the run.
 #include "thresholds/judge/nodes.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Action action_of(const Diagnosis& d) {
     case Cause::slow_node:
     case Cause::slow_nic:
     case Cause::wrong_data: return Action::isolate;
-    // A hot GPU needs a repair; other low clocks may return after a reset.
+    // A GPU that heat has slowed needs a repair. Other causes of a low clock may end with a reset.
     case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
     case Cause::late_rank:
     case Cause::busy_core: return Action::reset;
@@ -36,7 +36,8 @@ Action action_of(const Diagnosis& d) {
   return Action::isolate;
 }
 
-// A reset, a restart or a setting makes the host usable without a repair.
+// Returns the action for a finding. After a reset, a restart or a change of a setting, the host can be used without a
+// repair.
 Action action_of(const Finding& f) {
   if (!f.remedy) return Action::isolate;
   switch (f.remedy->action) {
@@ -105,7 +106,8 @@ class Decider {
   void blame(const Diagnosis& d) {
     const Action action = action_of(d);
     if (d.fails && d.places.empty()) {
-      // All GPUs of the only host miss limits: a setting of the host. Collectives depend on settings of the user.
+      // If all GPUs of the only host miss limits, the cause is a setting of the host. Collectives are excluded, because
+      // they depend on settings of the user.
       what_they_share_is_to_blame_ = true;
       const bool is_of_gpus = std::any_of(d.evidence.begin(), d.evidence.end(), [](const Evidence& evidence) {
         return !is_collective(evidence.key.family()) && !is_training(evidence.key.family());
@@ -127,11 +129,12 @@ class Decider {
   // True for a finding that repeats a suspect between hosts.
   static bool repeats_suspect(const Finding& f) { return f.code == Code::pairs && f.status == Status::fail; }
 
-  // Assigns a finding without a culprit: if it names all of its hosts, they are bad; otherwise all are undecided.
+  // Assigns a finding that no culprit explains. If it names all of its hosts, they are bad; otherwise all hosts are
+  // undecided.
   void blame(const Finding& f) {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";
-    // A named part explains it.
+    // A part that was named explains the finding.
     if (performance && (a_node_is_to_blame_ || what_they_share_is_to_blame_)) return;
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
@@ -168,7 +171,7 @@ std::string host_file(const NodeList& list, NodeState state) {
   std::string text;
   for (const NodeDecision& node : list.nodes) {
     if (node.state != state) continue;
-    std::string host = one_line(node.host);  // and one word: the rest is an argument
+    std::string host = one_line(node.host);  // the name is made one word, because other words of the line are arguments
     std::replace(host.begin(), host.end(), ' ', '?');
     text += host;
     if (node.ranks > 0) text += " slots=" + std::to_string(node.ranks);

@@ -1,4 +1,4 @@
-// The consequence of a verdict for each node: good, bad, and the action. Pure.
+// Decides for each node of a verdict whether it is good or bad, and which action it needs. The functions are pure.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace shakedown {
 
-/// isolate: remove it and have it repaired. reset: remove it, reset its GPUs or restart it, and measure again. monitor:
-/// use it, and measure it again later.
+/// isolate: remove the node and have it repaired. reset: remove the node, reset its GPUs or restart it, and measure
+/// again. monitor: use the node, and measure it again later.
 enum class Action { none, monitor, reset, isolate };
 constexpr auto words(Action) { return names("", "MONITOR", "RESET", "ISOLATE"); }
 
-/// good: measured and judged, without a fault. undecided: not proven good, because a fault has no known node, there was
-/// no reference, or only some families were judged.
+/// good: the node was measured and judged, and has no fault. undecided: it is not proven good, because the node of a
+/// fault is unknown, there was no reference, or only some families were judged.
 enum class NodeState { good, bad, undecided };
 constexpr auto words(NodeState) { return names("good", "bad", "undecided"); }
 
 struct NodeDecision {
   std::string host;
-  int ranks = 0;  // 0: expected, but did not report
+  int ranks = 0;  // 0: the node was expected, but did not report
   NodeState state = NodeState::good;
   Action action = Action::none;
   std::vector<std::string> reasons;
@@ -30,12 +30,12 @@ struct NodeDecision {
 struct NodeList {
   State verdict = State::incomplete;
   std::vector<NodeDecision> nodes;             // in the order of the run
-  std::vector<std::string> undecided_because;  // empty: every node is good or bad
+  std::vector<std::string> undecided_because;  // why nodes are undecided; empty if each is good or bad
 };
 
 NodeList decide_nodes(const Verdict&);
 
-/// Returns lines "host slots=8" for mpirun and --roster; a comment if there are no hosts.
+/// Returns lines "host slots=8" for mpirun and --roster. If there are no hosts, returns a comment.
 std::string host_file(const NodeList&, NodeState);
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// The pre-flight facts of a simulated machine: those of ci/baselines/h200-sxm/2ranks/1, of an HGX with 8 GPUs, two
-// sockets and a NIC for each GPU.
+// The pre-flight facts of a simulated machine. They are those of ci/baselines/h200-sxm/2ranks/1, changed to an HGX with
+// 8 GPUs, two sockets and a NIC for each GPU.
 #include <fmt/format.h>
 
 #include "thresholds/rehearsal/fleet.hpp"
@@ -13,7 +13,7 @@ using Texts = std::vector<std::pair<const char*, const char*>>;
 
 constexpr double nic_gbit = 400;
 
-/// Sets the values on all ranks, or only on the first rank of each host.
+/// Sets these values on all ranks; if `of_host`, only on the first rank of each host.
 void fill(Row& row, const Shape& shape, bool of_host, const Numbers& numbers, const Texts& texts) {
   const auto ranks = static_cast<std::size_t>(shape.ranks()), step = static_cast<std::size_t>(of_host ? shape.gpus : 1);
   const auto set = [&](auto& column, const auto& value) {

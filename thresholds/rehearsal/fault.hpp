@@ -61,17 +61,17 @@ constexpr auto words(Weakness) {
 
 struct Fault {
   Weakness what = Weakness::gemm;
-  double part = 0;  // of the rate that is lost; for a host, of products, and half of it of memory
+  double part = 0;  // fraction of the rate that is lost; for a host, of its products, and half of it for its memory
   int host = 0, local = 0;
-  int other = 0;          // the other host of a path, sum or pair
-  std::string rows = {};  // the first characters of keys
+  int other = 0;          // the second host of a path, sum or pair
+  std::string rows = {};  // the beginning of the keys of the affected rows
 
   bool is_of_gpu() const;
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-/// Parses "gemm:0.03", rows as in "hbm/op:read:0.05", or several faults as in "hbm:0.04+link:0.2". The seed gives each
-/// its own host and GPU. Errors: InputError.
+/// Parses a fault such as "gemm:0.03", a fault of rows such as "hbm/op:read:0.05", or several faults such as
+/// "hbm:0.04+link:0.2". The seed chooses a host and a GPU for each. Errors: InputError.
 std::vector<Fault> parse_faults(std::string_view text);
 
 }  // namespace shakedown::rehearsal

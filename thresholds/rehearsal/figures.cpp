@@ -18,7 +18,7 @@ constexpr double tested_gb = 148.981678;
 constexpr double pair_seconds = 1.5;
 constexpr double lora_tokens = 2 * 4096, lora_flops = 32.13e9 * lora_tokens;
 
-/// Returns the work of one operation of a row.
+/// Computes the work of one operation of a row.
 class Work {
  public:
   Work(const Machine& machine, const Planned& row) : machine_(machine), row_(row) {}
@@ -46,7 +46,7 @@ class Work {
   }
 
  private:
-  /// Three collectives move a multiple of 16 bytes for each rank.
+  /// Returns the bytes that are moved. Three collectives move a multiple of 16 bytes for each rank.
   double moved() const {
     const auto op = key_part(row_.key, "op");
     const double all = number("bytes"), part = all / ranks();
@@ -87,7 +87,7 @@ void add_products(Row& row, const Work& work, const Times& times, std::size_t wo
       each(times.seconds, [&](double s, std::size_t i) { return flops / s * 1e-9 / *times.mhz[i]; }), worst);
   row.metrics["items_per_second"] = flops / row.real_time;
   const auto ranks = times.seconds.size();
-  // All ranks have the same input data, so products have the same bits on all healthy ranks.
+  // All ranks have the same input, so all healthy ranks compute products with the same bits.
   row.by_rank["checksum"].assign(ranks, static_cast<double>(hash(row.key) >> 12));
   row.by_rank["tolerance_used"].assign(ranks, 0.9);
 }
@@ -139,7 +139,7 @@ void add_pairs(Row& row, const Planned& planned, const Times& times) {
   for (const auto& rate : rates) {
     if (rate) known.push_back(*rate);
   }
-  row.real_time = pair_seconds;  // of the round: set-up and at most a second of samples
+  row.real_time = pair_seconds;  // time of the round: set-up and at most a second of samples
   if (!known.empty()) row.metrics["busbw_gb_per_s"] = median(known);
   row.by_rank["busbw_gb_per_s"] = std::move(rates);
   row.by_rank["partner"] = times.partner;
@@ -252,8 +252,8 @@ Row figures(const Machine& machine, const Planned& planned, const Times& times, 
   Row row;
   row.key = Key(planned.key);
   const std::size_t worst = slowest(times.seconds);
-  const double seconds = times.seconds[worst].value_or(0);  // no answer
-  // Google Benchmark reports the mean of the samples, which is sensitive to a few slow ones.
+  const double seconds = times.seconds[worst].value_or(0);  // the rank did not answer
+  // Google Benchmark reports the mean of the samples, which a few slow samples increase.
   row.real_time = seconds * (1 + 0.1 * planned.cv * shown.uniform());
   const Work work(machine, planned);
   row.by_rank["seconds"] = times.seconds;

@@ -11,14 +11,14 @@
 
 namespace shakedown::rehearsal {
 
-/// Times by rank; nullopt for a rank that took no part.
+/// Times by rank; nullopt for a rank that did not take part.
 struct Times {
   RankValues seconds, mhz;
-  RankValues own;      // of a training step, its own work
-  RankValues partner;  // of a pair of hosts, a rank
+  RankValues own;      // for a training step: the rank's own work
+  RankValues partner;  // for a pair of hosts: the partner, as a rank
 };
 
-/// Returns a row whose values are all consistent with these times. `shown` is for values that no rule uses.
+/// Returns a row in which all values agree with these times. `shown` is for values that no rule uses.
 Row figures(const Machine&, const Planned&, const Times&, Random& shown);
 
 /// Returns the number of operations of a sample.

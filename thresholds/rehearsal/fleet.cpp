@@ -20,24 +20,25 @@ namespace {
 
 /// The port of one GPU to the switches in its host, in each direction, and its memory (ci/baselines/h200-sxm).
 constexpr double port_gb_per_s = 397, memory_gb_per_s = 4300;
-/// A NIC of 400 Gbit/s, and the share of its rate that NCCL reaches (docs/measuring.md: 0.92 to 0.98).
+/// Rate of a NIC of 400 Gbit/s, and the fraction of it that NCCL reaches (docs/measuring.md: 0.92 to 0.98).
 constexpr double nic_gb_per_s = 50, nic_reached = 0.95;
-/// AllToAll: published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
+/// The fraction of its limit that AllToAll reaches. Published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
 constexpr double all_to_all_reached = 0.86;
-/// Limit of the busbw of NCCL's rings inside one host for very large messages. At 8 GiB, a stored run has 364 GB/s.
+/// busbw of NCCL's rings inside one host for very large messages. At 8 GiB, a stored run has 364 GB/s.
 constexpr double ring_gb_per_s = 365;
-/// The time of a message between hosts, and of each doubling of the hosts in NCCL's trees. Guesses: 5 us for RDMA and
-/// its proxy.
+/// The time of a message between hosts, and the additional time each time that the number of hosts doubles in NCCL's
+/// trees. Both are guesses; RDMA and its proxy need about 5 us.
 constexpr double network_us = 10, doubling_us = 6;
-/// Shares of a step's time; the rest depends only on the clock (docs/training_step.md: mostly GEMM). Sizes are guesses.
+/// Parts of a step's time; the rest depends only on the clock (docs/training_step.md: mostly GEMM). Both are guesses.
 constexpr double product_share = 0.78, memory_share = 0.18;
-/// AllReduce time that the work of a step does not hide (2ranks/1), and the launch time visible in a single AllReduce.
+/// AllReduce time that the work of a step does not hide (2ranks/1), and the part of a single AllReduce's time that is
+/// launch time.
 constexpr double exposed_seconds = 0.0012, launch_seconds = 3.3e-6;
-/// From this clock on, a row does not reach the power limit, and each chip has the clock that the driver allows.
+/// At this clock and above, a row does not reach the power limit, and each chip has the clock that the driver allows.
 constexpr double free_mhz = 1960;
-/// The first number of measurements after the run.
+/// The first number of a measurement after the run.
 constexpr int first_of_retests = 1000;
-/// The product that shows wrong data and counted errors.
+/// The product in which wrong data and counted errors occur.
 constexpr std::string_view product_with_errors = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 
 double lognormal(Random& random, double deviation, int tail) {
@@ -54,7 +55,7 @@ Fleet::Fleet(Order order)
       machine_(make_machine(order_.shape, order_.noise, order_.faults, order_.seed)),
       plan_(quick_plan(order_.shape)) {}
 
-/// Returns the clock of a GPU in that row. `when` is 0 for the first row of the run and 1 for the last.
+/// Returns the clock of a GPU in this row. `when` is 0 for the first row of the run and 1 for the last.
 double Fleet::clock(const Planned& row, int rank, double when) const {
   const Noise& noise = order_.noise;
   const Gpu& gpu = machine_.gpu(rank);
@@ -78,7 +79,7 @@ double Fleet::rate(const Planned& row, int rank) const {
     case Form::copies: {
       const int source = row.source ? *row.source : ((local - row.shift.value_or(0)) % gpus + gpus) % gpus;
       const Gpu& from = machine_.host(rank).gpus[static_cast<std::size_t>(source)];
-      // A copy also depends on the memory of both GPUs, which has a large reserve.
+      // A copy also depends on the memory of both GPUs, which is much faster than the link.
       const double memory = memory_gb_per_s / port_gb_per_s * std::min(gpu[Kind::hbm], from[Kind::hbm]);
       const double next = (source + 1) % gpus == local ? from.to_next : 1;
       return own * next * std::min({from.out, gpu.in, memory}) * gpu[Kind::copy];
@@ -97,7 +98,7 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   Random launch(mixed(mixed(noise_seed_, name), hash("launch")));
   double common = 1 / lognormal(launch, spread.launch, 0);
   const double clocks = lognormal(launch, noise[Kind::clock].launch, 0);
-  // Another algorithm takes fewer clocks and more power per clock.
+  // Another algorithm needs fewer clocks, and more power per clock.
   const bool other = row.bursts && row.mhz < free_mhz && launch.uniform() < 0.5;
   const double algorithm = other ? 1 + noise.row_algorithm : 1;
   for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
@@ -123,8 +124,8 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   }
 }
 
-/// Returns the time of a collective on `hosts` hosts from `first_host` on. Scales the typical time of four GPUs of one
-/// host to the number of ranks. The slowest part limits the rate.
+/// Returns the time of a collective on `hosts` hosts, beginning with `first_host`. Scales the typical time of four GPUs
+/// of one host to this number of ranks. The slowest part limits the rate.
 double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) const {
   const int gpus = machine_.shape.gpus, ranks = gpus * hosts;
   double port = 1, nic = 1, processor = 1;
@@ -138,7 +139,7 @@ double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) 
     if (hosts > machine_.shape.leaf_hosts) nic = std::min(nic, machine_.uplink(rank));
   }
   const auto op = key_part(row.key, "op");
-  // The time of four GPUs consists of the ring at full bandwidth and of the cost of each ring step.
+  // The time of four GPUs is the time of the ring at full bandwidth, plus the cost of each ring step.
   const double endless = row.bytes * bus_factor(row.key, 4) / (ring_gb_per_s * 1e9);
   const double steps = std::max(row.seconds - endless, 0.0) * (ranks > 1 ? (gpus - 1) / 3.0 : 0);
   double bus = ring_gb_per_s * port;
@@ -183,7 +184,7 @@ void Fleet::draw_collective(const Planned& row, int number, Drawn& drawn) const 
   }
 }
 
-/// Draws the own work of each rank, and the step, which waits for the slowest rank.
+/// Draws the own work of each rank, and the time of the step, which waits for the slowest rank.
 void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn) const {
   const Noise& noise = order_.noise;
   const auto name = hash(row.key);
@@ -207,7 +208,7 @@ void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn)
   for (auto& seconds : drawn.seconds) seconds = slowest + exposed_seconds;
 }
 
-/// Returns the factor of the time of a pair of hosts by pauses and by flows that share a port.
+/// Returns the factor by which pauses, and flows that share a port, lengthen the time of a pair of hosts.
 double Fleet::network_delay(Random& random, bool across) const {
   const Noise& noise = order_.noise;
   double delay = 1;
@@ -330,7 +331,8 @@ std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const 
       rows.push_back(row_of(row, when, 0));
     }
   };
-  // The program of host pairs always repeats doubtful pairs. The programs of copies and processors do so on request.
+  // The program for pairs of hosts always repeats doubtful pairs. The programs for copies and processors do so only on
+  // request.
   if (family.name == "pairs" && machine_.shape.hosts > 1) add(confirming_rows(machine_.shape, planned, rows));
   if (!order_.repeats) return rows;
   add(closer_look(machine_.shape, planned, rows));

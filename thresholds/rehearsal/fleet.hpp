@@ -1,5 +1,6 @@
-// A simulated acceptance of a machine with known faults, with results as the programs would write them. It tests the
-// judge. Each value is computed from the parts that affect it, times noise of the launch, of the row and of the value.
+// A simulated acceptance of a machine with known faults. It has results as the programs would write them, and it tests
+// the judge. Each value is computed from the parts that affect it, and multiplied by the noise of the launch, of the
+// row and of the value.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ namespace shakedown::rehearsal {
 struct Order {
   Shape shape;
   Noise noise;
-  std::vector<Fault> faults;  // at their places (placed() chooses places)
+  std::vector<Fault> faults;  // faults with their places (placed() chooses these)
   std::uint64_t seed = 1;
-  std::uint64_t launch = 0;  // each launch of a machine has other noise
-  bool repeats = true;       // repeats doubtful rows, as docs/measuring.md says
-  // Samples and cv of rows of host pairs; 0: neither, as in fixtures/pairs.
+  std::uint64_t launch = 0;  // number of the launch; each launch of a machine has other noise
+  bool repeats = true;       // true: repeats doubtful rows, as docs/measuring.md describes
+  // Number of samples, which gives rows of pairs samples and a cv; 0: rows have neither, as in fixtures/pairs.
   int pair_samples = 0;
 };
 
@@ -33,17 +34,17 @@ class Fleet {
   const Machine& machine() const { return machine_; }
   const Order& order() const { return order_; }
 
-  /// Returns the results of every family, as its program writes them.
+  /// Returns the results of all families, as their programs write them.
   std::vector<Results> results() const;
 
   /// Returns the results of one family. Errors: InputError for a family that is not in the plan.
   Results results(std::string_view family) const;
 
-  /// Measures a row again on the same machine. Each number from 0 on has its own noise. Errors: InputError for a key
+  /// Measures a row again on the same machine. Each `number` from 0 on has other noise. Errors: InputError for a key
   /// that is not in the plan.
   Row measure(std::string_view key, int number) const;
 
-  /// Measures the metric of the rank `times` more times, with numbers that results() does not use.
+  /// Measures a metric of a rank `times` more times, with noise that results() does not use.
   std::vector<double> measure(std::string_view key, std::string_view metric, int rank, int times) const;
 
  private:
@@ -69,7 +70,7 @@ class Fleet {
   std::vector<PlannedFamily> plan_;
 };
 
-/// Writes the file of each family's program: folder/<family>.json.
+/// Writes a file for each family, as its program does: folder/<family>.json.
 void write(const std::vector<Results>&, const std::filesystem::path& folder);
 
 /// Returns the pre-flight row of these facts.

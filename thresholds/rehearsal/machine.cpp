@@ -13,7 +13,7 @@ namespace shakedown::rehearsal {
 namespace {
 
 constexpr int most_tries = 100;
-/// The clock in products at the power limit (ci/baselines/h200-sxm/2ranks/1).
+/// The clock of products at the power limit (ci/baselines/h200-sxm/2ranks/1).
 constexpr double loaded_mhz = 1590;
 constexpr double degrees_of_heat = 30;
 
@@ -21,7 +21,7 @@ bool has_two_ends(const Fault& fault) {
   return fault.what == Weakness::path || fault.what == Weakness::sum || fault.what == Weakness::dead_pair;
 }
 
-/// Returns whether a GPU is at both faults, which may be copies to the next GPU.
+/// True if both faults are at the same GPU. A fault of copies to the next GPU is at two GPUs.
 bool share_gpu(const Fault& a, const Fault& b, const Shape& shape) {
   const auto next = [&](const Fault& fault) {
     return fault.what == Weakness::one_way ? (fault.local + 1) % shape.gpus : fault.local;
@@ -29,7 +29,7 @@ bool share_gpu(const Fault& a, const Fault& b, const Shape& shape) {
   return a.local == b.local || next(a) == b.local || a.local == next(b) || next(a) == next(b);
 }
 
-/// Properties shared by all GPUs of a host.
+/// Properties that all GPUs of a host have in common.
 struct Place {
   bool hot = false, other_vbios = false, other_memory = false;
 };
@@ -57,7 +57,7 @@ Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int loc
   gpu.uuid = fmt::format("GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", random.next() >> 32, random.next() >> 48,
                          random.next() >> 48, random.next() >> 48, random.next() >> 16);
   gpu.serial = fmt::format("16539{:08}", random.next() % 100000000);
-  // Four GPUs on each of two sockets.
+  // There are four GPUs on each of two sockets.
   gpu.pci = fmt::format("0000:{:02x}:00.0", 0x18 + 0x10 * local + (local >= 4 ? 0x20 : 0));
   return gpu;
 }
@@ -103,7 +103,7 @@ void weaken(Gpu& gpu, const Fault& fault) {
     case Weakness::late: gpu.late = fault.part; break;
     case Weakness::data: gpu.wrong_data = true; break;
     case Weakness::xid: gpu.xid = true; break;
-    default: break;  // not of a GPU
+    default: break;  // not a fault of a GPU
   }
 }
 
@@ -174,7 +174,7 @@ Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<F
   Machine machine{shape, {}, {}, {}};
   const int racks = (shape.hosts + shape.rack_hosts - 1) / shape.rack_hosts;
   Random places(mixed(seed, hash("places")));
-  // At least one rack, but not all of them.
+  // At least one rack is hot, but not all.
   const int hot = noise.hot_racks > 0 && racks > 1 ? std::max(1, static_cast<int>(noise.hot_racks * racks + 0.5)) : 0;
   std::vector<bool> is_hot(static_cast<std::size_t>(racks), false);
   for (int left = hot; left > 0;) {
@@ -227,7 +227,7 @@ std::vector<Fault> placed(std::vector<Fault> faults, const Shape& shape, std::ui
       faults[i].host = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.hosts));
       faults[i].local = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.gpus));
       if (!has_two_ends(faults[i])) continue;
-      // The first round is inside leaves; the last row of a single rail is across leaves, if there are several.
+      // The first round is inside leaves. The last row of a single rail is across leaves, if there are several leaves.
       const auto& round = faults[i].what == Weakness::path ? rounds.at(rounds.size() / 2) : rounds.front();
       faults[i].other = round.partners[static_cast<std::size_t>(faults[i].host)];
     }

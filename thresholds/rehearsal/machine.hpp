@@ -16,28 +16,28 @@ namespace shakedown::rehearsal {
 inline constexpr double highest_mhz = 1980;
 
 struct Shape {
-  int hosts = 1, gpus = 8;       // GPUs of each host
-  int leaf_hosts = 16;           // hosts under each leaf switch
-  int rack_hosts = 4;            // HGX hosts of 8U: four in a rack of 42U
-  bool leaves_are_known = true;  // from a site file
+  int hosts = 1, gpus = 8;       // number of hosts, and of GPUs in each host
+  int leaf_hosts = 16;           // number of hosts under each leaf switch
+  int rack_hosts = 4;            // number of hosts in a rack; an HGX host has 8U, so a rack of 42U has four
+  bool leaves_are_known = true;  // true: a site file gives the leaf switches
 
   int ranks() const { return hosts * gpus; }
 };
 
-/// Rates relative to a typical GPU.
+/// Rates of a GPU relative to a typical one.
 struct Gpu {
   std::array<double, kinds> rate{};
-  double sustained = 1;                              // additional factor for these rows only
-  std::vector<std::pair<std::string, double>> rows;  // the same, by the first characters of keys
-  double out = 1, in = 1;                            // its ports
-  double to_next = 1;                                // copies to the next GPU of its host
+  double sustained = 1;                              // additional factor for sustained load
+  std::vector<std::pair<std::string, double>> rows;  // additional factors, by the beginning of keys
+  double out = 1, in = 1;                            // rates of its ports
+  double to_next = 1;                                // rate of copies to the next GPU of its host
   int links_up = 18, pcie_lanes = 16;
   double power_limit_w = 700, most_mhz = highest_mhz;
-  bool hot = false;  // the driver says that heat holds the clock at most_mhz
-  double late = 0;   // seconds, at each barrier
+  bool hot = false;  // true: the driver reports that heat holds the clock at most_mhz
+  double late = 0;   // seconds by which the rank comes late to each barrier
   bool wrong_data = false, xid = false;
-  double degrees_c = 0;                              // above a typical GPU
-  std::array<double, 2> walk_speed{}, walk_phase{};  // of its clock
+  double degrees_c = 0;                              // degrees by which it is hotter than a typical GPU
+  std::array<double, 2> walk_speed{}, walk_phase{};  // parameters of the slow drift of its clock
   bool other_vbios = false;
   std::string uuid, serial, pci;
 
@@ -48,14 +48,14 @@ struct Gpu {
 struct Host {
   std::string name, leaf, rack;
   double processor = 1, shared_pcie = 1;
-  std::vector<double> nics;  // by rail
+  std::vector<double> nics;  // by rail: rate of the NIC
   std::vector<Gpu> gpus;
 };
 
 struct Machine {
   Shape shape;
   std::vector<Host> hosts;
-  std::vector<std::vector<double>> uplinks;  // by leaf switch and rail, rate relative to a typical one
+  std::vector<std::vector<double>> uplinks;  // by leaf switch and rail: rate relative to a typical one
   std::vector<Fault> between;                // faults of pairs of hosts
 
   const Gpu& gpu(int rank) const { return host(rank).gpus[static_cast<std::size_t>(rank % shape.gpus)]; }
@@ -65,16 +65,16 @@ struct Machine {
                   [static_cast<std::size_t>(rank % shape.gpus)];
   }
 
-  /// Returns the share of the rate that two hosts reach on a rail; nullopt if there is no answer.
+  /// Returns the fraction of the rate that two hosts reach on a rail; nullopt if they do not answer each other.
   std::optional<double> path(int host, int other, int rail) const;
-  /// Returns the share of their rate that two hosts reach in an AllReduce.
+  /// Returns the fraction of their rate that two hosts reach in an AllReduce.
   double sum(int host, int other) const;
 };
 
-/// Returns the machine. Equal arguments give equal machines. Faults keep their places.
+/// Returns the machine. The same arguments always give the same machine. Faults keep their places.
 Machine make_machine(const Shape&, const Noise&, const std::vector<Fault>&, std::uint64_t seed);
 
-/// Chooses places for faults: separate hosts and GPUs if there are enough.
+/// Chooses places for faults. They are on separate hosts and GPUs if there are enough.
 std::vector<Fault> placed(std::vector<Fault>, const Shape&, std::uint64_t seed);
 
 }  // namespace shakedown::rehearsal
