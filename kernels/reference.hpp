@@ -137,6 +137,25 @@ double normal(std::uint64_t i, std::uint64_t stream);
 /// Returns +1 or -1 for row or column j: the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
+/// The scale factors of A and B in block-scaled types: one for each block of neighbours along k in each row of A, and
+/// the same ones for each column of B. Neighbours differ, so that a product that reads them in another order is wrong.
+struct BlockScales {
+  std::uint64_t blocks;  // per row
+
+  /// Returns the logarithm of a factor to the base 2: 0 or 1.
+  static constexpr int exponent(std::uint64_t row, std::uint64_t block) {
+    return static_cast<int>(mix((row << 32) + block) & 1);
+  }
+  static constexpr double factor(std::uint64_t row, std::uint64_t block) { return 1 + exponent(row, block); }
+
+  /// Returns the place of a factor in the order of cuBLASLt (its documentation, "1D Block Scaling Factors Layout"):
+  /// tiles of 128 rows by 4 blocks, and in a tile the rows 0, 32, 64 and 96 next to each other, then 1, 33, ...
+  constexpr std::uint64_t place(std::uint64_t row, std::uint64_t block) const {
+    const auto tile = row / 128 * ((blocks + 3) / 4) + block / 4;
+    return tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + block % 4;
+  }
+};
+
 /// Returns the largest plausible |c - exact| of one element of a product of zero-mean random matrices. One part is the
 /// rounding of the result to a type with unit roundoff u_out. The other is the error of the accumulation in a type with
 /// unit roundoff u_acc. With zero mean the partial sums grow like a random walk. The accumulated error then stays near

@@ -23,6 +23,19 @@ struct TwoE2m1 {
   std::uint8_t bits;
 };
 
+/// An element of a block-scaled type, without its scale factor.
+struct Mxfp8 {
+  __nv_fp8_e4m3 value;
+};
+
+/// Number of neighbours along k that share a scale factor; 0: the type has none.
+template <class T>
+inline constexpr unsigned scale_block = 0;
+template <>
+inline constexpr unsigned scale_block<Mxfp8> = 32;
+template <>
+inline constexpr unsigned scale_block<TwoE2m1> = 16;
+
 // Rounding to nearest ------------------------------------------------------------------------------------------------
 
 __device__ inline void store(double* to, double value) { *to = value; }
@@ -30,6 +43,7 @@ __device__ inline void store(float* to, double value) { *to = static_cast<float>
 __device__ inline void store(__half* to, double value) { *to = __double2half(value); }
 __device__ inline void store(__nv_bfloat16* to, double value) { *to = __double2bfloat16(value); }
 __device__ inline void store(__nv_fp8_e4m3* to, double value) { *to = __nv_fp8_e4m3(value); }
+__device__ inline void store(Mxfp8* to, double value) { store(&to->value, value); }
 
 __device__ inline void store(std::int8_t* to, double value) {
   *to = static_cast<std::int8_t>(rint(fmin(fmax(value, -127.0), 127.0)));
@@ -61,6 +75,7 @@ __device__ inline double to_double(Tf32 element) { return element.value; }
 __device__ inline double to_double(__half value) { return __half2float(value); }
 __device__ inline double to_double(__nv_bfloat16 value) { return __bfloat162float(value); }
 __device__ inline double to_double(__nv_fp8_e4m3 value) { return static_cast<float>(value); }
+__device__ inline double to_double(Mxfp8 element) { return to_double(element.value); }
 __device__ inline double to_double(std::int8_t value) { return value; }
 __device__ inline double to_double(std::int32_t value) { return value; }
 
@@ -86,8 +101,8 @@ void with_element(DType dtype, const Task& task) {
     case DType::tf32: return task(Tf32{});
     case DType::f16: return task(__half{});
     case DType::bf16: return task(__nv_bfloat16{});
-    case DType::fp8_e4m3:
-    case DType::mxfp8: return task(__nv_fp8_e4m3{});
+    case DType::fp8_e4m3: return task(__nv_fp8_e4m3{});
+    case DType::mxfp8: return task(Mxfp8{});
     case DType::int8: return task(std::int8_t{});
     case DType::nvfp4: return task(TwoE2m1{});
   }

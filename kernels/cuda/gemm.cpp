@@ -156,7 +156,11 @@ class Gemm final : public Work {
   bool stands_by() const { return spec_.active && *spec_.active != gpu_.local_rank(); }
 
   void write_data() const {
-    if (scales_) gpu_.fill(scales_, type_.unit_scale);
+    if (scales_) {
+      const auto rows = static_cast<std::size_t>(std::max(spec_.m, spec_.n));
+      const auto blocks = static_cast<std::uint64_t>((spec_.k + type_.block - 1) / type_.block);
+      fill_scales(gpu_, scales_, rows, {blocks}, type_.unit_scale, type_.scale_step);
+    }
     if (spec_.data == MatrixData::zeros) {
       gpu_.fill(a_, 0);
       gpu_.fill(b_, 0);

@@ -29,6 +29,10 @@ struct ProductOf<__nv_fp8_e4m3> {
   using Type = __nv_bfloat16;
 };
 template <>
+struct ProductOf<Mxfp8> {
+  using Type = __nv_bfloat16;
+};
+template <>
 struct ProductOf<TwoE2m1> {
   using Type = __nv_bfloat16;
 };
@@ -48,9 +52,19 @@ struct Matrices {
   std::size_t a_row, a_column;  // strides of A
   double u_out, u_acc;
 
-  __device__ double a_at(int i, int l) const { return element(a, i * a_row + l * a_column); }
-  __device__ double b_at(int l, int j) const { return element(b, l + static_cast<std::size_t>(j) * k); }
+  __device__ double a_at(int i, int l) const { return scaled(element(a, i * a_row + l * a_column), i, l); }
+  __device__ double b_at(int l, int j) const { return scaled(element(b, l + static_cast<std::size_t>(j) * k), j, l); }
   __device__ double c_at(int i, int j) const { return element(c, i + static_cast<std::size_t>(j) * m); }
+
+  /// Returns the value of an element at place l of a row of A or column of B.
+  static __device__ double scaled(double element, int row, int l) {
+    if constexpr (scale_block<T> == 0) {
+      return element;
+    } else {
+      return element *
+             reference::BlockScales::factor(static_cast<unsigned>(row), static_cast<unsigned>(l) / scale_block<T>);
+    }
+  }
 };
 
 template <class T>

@@ -39,8 +39,8 @@ class GemmPlan {
  public:
   static constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
 
-  /// `scales` holds scale_bytes() of unit scale factors and outlives the plan; null for types without scale factors.
-  /// Errors: Unsupported if cuBLASLt has no algorithm for the type or the shape.
+  /// `scales` holds scale_bytes() of scale factors (fill_scales) and outlives the plan; null for types without scale
+  /// factors. Errors: Unsupported if cuBLASLt has no algorithm for the type or the shape.
   GemmPlan(const GemmSpec&, const GemmType&, const void* scales);
 
   /// Returns the bytes of the scale factors of the larger of A and B; 0 for types without scale factors.

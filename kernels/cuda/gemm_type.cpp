@@ -34,18 +34,19 @@ GemmType fp8(Accumulate accumulate) {
   return type;
 }
 
-/// Returns Blackwell's block-scaled types. All scale factors are 1: their order in memory then does not matter, and the
-/// data stays normal.
+/// Returns Blackwell's block-scaled types.
 GemmType block_scaled(DType dtype) {
 #if CUDART_VERSION >= 12080
   GemmType type{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 100, u_bf16, u_tensor};
   type.along_k = true;
   type.block = 32;
   type.unit_scale = 127;  // UE8M0: 2^(127 - 127)
+  type.scale_step = 1;
   if (dtype == DType::nvfp4) {
     type.input = CUDA_R_4F_E2M1;
     type.block = 16;
     type.unit_scale = 0x38;  // UE4M3: exponent 7 - 7
+    type.scale_step = 8;
   }
   return type;
 #else

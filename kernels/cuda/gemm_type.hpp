@@ -17,7 +17,8 @@ struct GemmType {
   double u_out, u_acc;   // unit roundoffs of the stored result and of the accumulation, for reference::gemm_tolerance
   bool along_k = false;  // A and B must both be contiguous along k
   int block = 0;         // number of neighbours along k that share a scale factor of one byte
-  unsigned char unit_scale = 0;  // encoding of the scale factor 1
+  // Encodings of the scale factor 1, and by how much that of 2 is larger.
+  unsigned char unit_scale = 0, scale_step = 0;
 };
 
 /// Returns the description of a product. Errors: Unsupported if this build's CUDA does not have the type;

@@ -24,6 +24,15 @@ __global__ void count_wrong_words_kernel(const std::uint64_t* words, WordPattern
   mine.add_to(tally);
 }
 
+__global__ void write_scales_kernel(unsigned char* factors, std::size_t rows, reference::BlockScales scales,
+                                    unsigned char unit, unsigned char step) {
+  for (auto i = first_index(); i < rows * scales.blocks; i += stride()) {
+    const auto row = i / scales.blocks, of_row = i % scales.blocks;
+    const int exponent = reference::BlockScales::exponent(row, of_row);
+    factors[scales.place(row, of_row)] = static_cast<unsigned char>(unit + exponent * step);
+  }
+}
+
 /// Adds the values of all threads to *sum; called by whole warps.
 __device__ void add_to(unsigned long long* sum, unsigned long long mine) {
   for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
@@ -185,6 +194,14 @@ void fill_normal(const Gpu& gpu, const Buffer& buffer, DType dtype, std::size_t 
       write_normal_kernel<<<blocks, block, 0, gpu.stream()>>>(to, count, stream_id, deviation);
     }
   });
+  check(cudaGetLastError());
+}
+
+void fill_scales(const Gpu& gpu, const Buffer& buffer, std::size_t rows, const reference::BlockScales& scales,
+                 unsigned char unit, unsigned char step) {
+  gpu.fill(buffer, unit);
+  write_scales_kernel<<<blocks_for(rows * scales.blocks), block, 0, gpu.stream()>>>(buffer.data<unsigned char>(), rows,
+                                                                                    scales, unit, step);
   check(cudaGetLastError());
 }
 

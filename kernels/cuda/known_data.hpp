@@ -78,8 +78,13 @@ void add_words(const Gpu&, const std::uint64_t* words, std::size_t count, unsign
 inline constexpr double int8_deviation = 32;
 
 /// Fills element i with reference::normal(i, stream_id), rounded to the type (int8: times int8_deviation). Supports all
-/// types; the block scales of nvfp4 and mxfp8 are assumed to be 1.
+/// types; nvfp4 and mxfp8 without their block scales.
 void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint64_t stream_id);
+
+/// Fills the buffer with the scale factors of `rows` rows, each of `scales.blocks`: a byte `unit` for 1, and `unit +
+/// step` for 2. Factors of rows and blocks that pad the last tiles are 1.
+void fill_scales(const Gpu&, const Buffer&, std::size_t rows, const reference::BlockScales& scales, unsigned char unit,
+                 unsigned char step);
 
 /// Adds all words, each mixed with its position, modulo 2^64; the result does not depend on the order.
 void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);

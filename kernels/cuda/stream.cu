@@ -44,6 +44,48 @@ __device__ void store(uint4* to, uint4 v) {
   }
 }
 
+/// Number of vectors that a thread loads or stores with one access.
+constexpr int vectors_at_once(Hint hint) { return hint == Hint::pairs ? 2 : 1; }
+
+// Accesses of 32 bytes: PTX ISA 8.8, for sm_100 and later.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1209 && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define SHAKEDOWN_PAIRS 1
+#endif
+
+template <Hint hint>
+__device__ void load(uint4* to, const uint4* from) {
+  if constexpr (hint != Hint::pairs) {
+    *to = load<hint>(from);
+  } else {
+#ifdef SHAKEDOWN_PAIRS
+    asm volatile("ld.global.nc.L1::no_allocate.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+                 : "=r"(to[0].x), "=r"(to[0].y), "=r"(to[0].z), "=r"(to[0].w), "=r"(to[1].x), "=r"(to[1].y),
+                   "=r"(to[1].z), "=r"(to[1].w)
+                 : "l"(from));
+#else
+    to[0] = from[0];
+    to[1] = from[1];
+#endif
+  }
+}
+
+template <Hint hint>
+__device__ void store(uint4* to, const uint4* from) {
+  if constexpr (hint != Hint::pairs) {
+    store<hint>(to, *from);
+  } else {
+#ifdef SHAKEDOWN_PAIRS
+    asm volatile("st.global.L1::no_allocate.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(to), "r"(from[0].x),
+                 "r"(from[0].y), "r"(from[0].z), "r"(from[0].w), "r"(from[1].x), "r"(from[1].y), "r"(from[1].z),
+                 "r"(from[1].w)
+                 : "memory");
+#else
+    to[0] = from[0];
+    to[1] = from[1];
+#endif
+  }
+}
+
 constexpr bool reads_b(HbmOp op) { return op == HbmOp::add || op == HbmOp::triad; }
 constexpr bool reads_a(HbmOp op) { return op != HbmOp::write; }
 constexpr bool writes(HbmOp op) { return op != HbmOp::read; }
@@ -115,18 +157,24 @@ __global__ void __launch_bounds__(most_threads(unroll)) stream_kernel(Operands o
   const std::size_t tiles = vectors / tile;
   std::uint64_t sum = 0;
   for (std::size_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    const std::size_t begin = t * tile + threadIdx.x;
+    constexpr int at_once = vectors_at_once(hint);
+    const std::size_t begin = t * tile + threadIdx.x * at_once;
     uint4 x[unroll] = {}, y[unroll] = {};
 #pragma unroll
-    for (int i = 0; i < unroll; ++i) {
-      if constexpr (reads_a(op)) x[i] = load<hint>(a + begin + i * blockDim.x);
-      if constexpr (reads_b(op)) y[i] = load<hint>(b + begin + i * blockDim.x);
+    for (int i = 0; i < unroll; i += at_once) {
+      if constexpr (reads_a(op)) load<hint>(x + i, a + begin + i * blockDim.x);
+      if constexpr (reads_b(op)) load<hint>(y + i, b + begin + i * blockDim.x);
     }
 #pragma unroll
-    for (int i = 0; i < unroll; ++i) {
+    for (int i = 0; i < unroll; i += at_once) {
       const std::size_t at = begin + i * blockDim.x;
-      if constexpr (writes(op)) store<hint>(c + at, vector_of<op>(x[i], y[i], at, o.writer));
-      if constexpr (op == HbmOp::read) sum += low(x[i]) + high(x[i]);
+      uint4 z[at_once];
+#pragma unroll
+      for (int j = 0; j < at_once; ++j) {
+        z[j] = vector_of<op>(x[i + j], y[i + j], at + j, o.writer);
+        if constexpr (op == HbmOp::read) sum += low(x[i + j]) + high(x[i + j]);
+      }
+      if constexpr (writes(op)) store<hint>(c + at, z);
     }
   }
   // The last block also processes the partial tile and the partial vector at the end.
@@ -146,7 +194,7 @@ __global__ void __launch_bounds__(most_threads(unroll)) stream_kernel(Operands o
   if constexpr (op == HbmOp::read) store_block_sum(sum, o.sums + blockIdx.x);
 }
 
-constexpr Hint plain = Hint::none, streaming = Hint::streaming, wide = Hint::wide;
+constexpr Hint plain = Hint::none, streaming = Hint::streaming, wide = Hint::wide, pairs = Hint::pairs;
 constexpr int kib = 1024;
 
 // A copy of gigabytes is fastest with one vector per thread and a small block per tile (H200, 4 GiB: 4,296 GB/s; all of
@@ -154,6 +202,8 @@ constexpr int kib = 1024;
 // addresses.
 constexpr std::array copy_shapes{
     StreamShape{256, 1, 0, plain},
+    StreamShape{256, 2, 0, pairs},
+    StreamShape{512, 4, 0, pairs},
     StreamShape{32, 4, 0, streaming, 8 * kib},
     StreamShape{32, 2, 0, streaming, 16 * kib},
     StreamShape{32, 4, 0, plain, 8 * kib},
@@ -171,6 +221,8 @@ constexpr std::array copy_shapes{
 };
 constexpr std::array read_shapes{
     StreamShape{512, 8, 4, wide},
+    StreamShape{512, 8, 4, pairs},
+    StreamShape{512, 8, 0, pairs},
     StreamShape{512, 8, 0, wide},
     StreamShape{256, 4, 0, streaming},
     StreamShape{512, 4, 4, streaming},
@@ -182,21 +234,24 @@ constexpr std::array read_shapes{
     StreamShape{128, 4, 0, plain, 8 * kib},
 };
 constexpr std::array write_shapes{
-    StreamShape{512, 4, 0, plain}, StreamShape{512, 4, 0, streaming}, StreamShape{256, 4, 0, wide},
-    StreamShape{256, 8, 0, plain}, StreamShape{512, 2, 0, plain},     StreamShape{512, 8, 2, streaming},
-    StreamShape{512, 4, 4, plain}, StreamShape{256, 2, 0, streaming}, StreamShape{256, 1, 0, plain},
+    StreamShape{512, 4, 0, plain},     StreamShape{512, 4, 0, pairs},     StreamShape{256, 2, 0, pairs},
+    StreamShape{512, 4, 0, streaming}, StreamShape{256, 4, 0, wide},      StreamShape{256, 8, 0, plain},
+    StreamShape{512, 2, 0, plain},     StreamShape{512, 8, 2, streaming}, StreamShape{512, 4, 4, plain},
+    StreamShape{256, 2, 0, streaming}, StreamShape{256, 1, 0, plain},
 };
 constexpr std::array arithmetic_shapes{
-    StreamShape{512, 4, 0, streaming}, StreamShape{512, 2, 0, wide},      StreamShape{256, 4, 0, wide},
-    StreamShape{512, 2, 0, streaming}, StreamShape{256, 8, 0, streaming}, StreamShape{512, 4, 0, plain},
-    StreamShape{512, 8, 0, wide},      StreamShape{512, 4, 4, streaming}, StreamShape{256, 1, 0, plain},
+    StreamShape{512, 4, 0, streaming}, StreamShape{512, 4, 0, pairs},     StreamShape{512, 2, 0, wide},
+    StreamShape{256, 4, 0, wide},      StreamShape{512, 2, 0, streaming}, StreamShape{256, 8, 0, streaming},
+    StreamShape{512, 4, 0, plain},     StreamShape{512, 8, 0, wide},      StreamShape{512, 4, 4, streaming},
+    StreamShape{256, 1, 0, plain},
 };
 
 /// True if the kernels support the shape: one thread copies each byte of the remainder, and stages are whole cache
 /// lines.
 constexpr bool usable(const StreamShape& shape) {
   if (shape.bulk()) return shape.threads >= 32 && shape.stage_bytes % 128 == 0 && shape.unroll <= most_bulk_stages;
-  return shape.threads >= static_cast<int>(sizeof(uint4)) && shape.threads <= most_threads(shape.unroll);
+  return shape.threads >= static_cast<int>(sizeof(uint4)) && shape.threads <= most_threads(shape.unroll) &&
+         shape.unroll % vectors_at_once(shape.hint) == 0;
 }
 static_assert(std::all_of(copy_shapes.begin(), copy_shapes.end(), usable));
 static_assert(std::all_of(read_shapes.begin(), read_shapes.end(), usable));
@@ -208,7 +263,9 @@ using Kernel = void (*)(Operands);
 template <HbmOp op, Hint hint>
 Kernel kernel_for(int unroll) {
   switch (unroll) {
-    case 1: return stream_kernel<op, 1, hint>;
+    case 1:
+      if constexpr (vectors_at_once(hint) == 1) return stream_kernel<op, 1, hint>;
+      throw std::invalid_argument("stream: one vector is no pair");
     case 2: return stream_kernel<op, 2, hint>;
     case 4: return stream_kernel<op, 4, hint>;
     case 8: return stream_kernel<op, 8, hint>;
@@ -222,6 +279,7 @@ Kernel kernel_for(const StreamShape& shape) {
     case Hint::none: return kernel_for<op, Hint::none>(shape.unroll);
     case Hint::streaming: return kernel_for<op, Hint::streaming>(shape.unroll);
     case Hint::wide: return kernel_for<op, Hint::wide>(shape.unroll);
+    case Hint::pairs: return kernel_for<op, Hint::pairs>(shape.unroll);
   }
   throw std::invalid_argument("stream: unknown hint");
 }
@@ -274,7 +332,11 @@ void stream_over(cudaStream_t stream, HbmOp op, const Operands& operands, const 
                  int multiprocessors) {
   const auto blocks = stream_blocks(shape, operands.bytes, multiprocessors);
   if (shape.bulk()) return bulk_over(stream, op, operands, shape, blocks);
-  kernel_for(op, shape)<<<blocks, static_cast<unsigned>(shape.threads), 0, stream>>>(operands);
+  auto usable = shape;
+  const auto together = reinterpret_cast<std::uintptr_t>(operands.a) | reinterpret_cast<std::uintptr_t>(operands.b) |
+                        reinterpret_cast<std::uintptr_t>(operands.c);
+  if (shape.hint == Hint::pairs && together % (2 * sizeof(uint4)) != 0) usable.hint = Hint::wide;
+  kernel_for(op, usable)<<<blocks, static_cast<unsigned>(shape.threads), 0, stream>>>(operands);
   check(cudaGetLastError());
 }
 

@@ -16,14 +16,17 @@ namespace shakedown::cuda {
 std::span<const StreamShape> stream_shapes(HbmOp);
 
 /// True if a GPU of this compute capability supports the shape.
-constexpr bool runs_on(const StreamShape& shape, int major) { return !shape.bulk() || major >= 9; }
+constexpr bool runs_on(const StreamShape& shape, int major) {
+  return major >= (shape.hint == Hint::pairs ? 10 : shape.bulk() ? 9 : 0);
+}
 
 /// Returns the number of blocks for an operation on arrays of `bytes` bytes.
 unsigned stream_blocks(const StreamShape&, std::size_t bytes, int multiprocessors);
 /// Returns the largest number of blocks over all shapes of the operation.
 unsigned most_stream_blocks(HbmOp, std::size_t bytes, int multiprocessors);
 
-/// Queues the operation. Bulk shapes support copy and read only.
+/// Queues the operation. Bulk shapes support copy and read only. Addresses that are no
+/// multiples of 32 are accessed by single vectors.
 void stream_over(cudaStream_t, HbmOp, const Operands&, const StreamShape&, int multiprocessors);
 
 /// Queues a copy of any number of bytes.

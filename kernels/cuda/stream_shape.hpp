@@ -11,6 +11,7 @@ enum class Hint {
   none,
   streaming,  // used once, evicted first
   wide,       // not cached in L1; fetched into L2 in units of 256 bytes
+  pairs,      // two vectors with one access of 32 bytes, not cached in L1 (compute capability 10.0 and later)
 };
 
 /// How an operation is distributed over the GPU.

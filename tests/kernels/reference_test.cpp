@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 namespace shakedown::reference::reference_test {
@@ -108,6 +109,58 @@ TEST(Normal, HasMeanZeroAndVarianceOne) {
 }
 
 TEST(Normal, DiffersBetweenTheMatrices) { EXPECT_NE(normal(3, 1), normal(3, 2)); }
+
+TEST(BlockScales, AreInTheOrderThatCublasLtDocuments) {
+  const BlockScales scales{8};  // two tiles of four blocks
+  // One tile: 16 bytes for each of 32 rows, of which 4 belong to each of the rows r, r + 32, r + 64 and r + 96.
+  EXPECT_EQ(scales.place(0, 0), 0U);
+  EXPECT_EQ(scales.place(0, 3), 3U);
+  EXPECT_EQ(scales.place(32, 0), 4U);
+  EXPECT_EQ(scales.place(96, 3), 15U);
+  EXPECT_EQ(scales.place(1, 0), 16U);
+  EXPECT_EQ(scales.place(127, 3), 511U);
+  EXPECT_EQ(scales.place(0, 4), 512U) << "the next tile along k";
+  EXPECT_EQ(scales.place(128, 0), 1024U) << "the next tile of rows";
+}
+
+TEST(BlockScales, HaveAPlaceEach) {
+  const BlockScales scales{7};  // the second tile of a row of tiles is not full
+  std::set<std::uint64_t> places;
+  for (std::uint64_t row = 0; row < 300; ++row) {
+    for (std::uint64_t block = 0; block < scales.blocks; ++block) places.insert(scales.place(row, block));
+  }
+  EXPECT_EQ(places.size(), 300U * 7U);
+  EXPECT_LT(*places.rbegin(), 3U * 2U * 512U) << "rounded to whole tiles";
+}
+
+/// A product that ignores the scale factors, or reads them row by row or by the transposed tile, is wrong.
+TEST(BlockScales, OfAnotherOrderGiveAnotherProduct) {
+  constexpr std::uint64_t rows = 128, block = 32;
+  const BlockScales scales{64};
+  std::vector<double> stored(rows * scales.blocks);
+  for (std::uint64_t r = 0; r < rows; ++r) {
+    for (std::uint64_t b = 0; b < scales.blocks; ++b) stored[scales.place(r, b)] = BlockScales::factor(r, b);
+  }
+  const auto product = [&](std::uint64_t i, std::uint64_t j, const auto& factor) {
+    double sum = 0;
+    for (std::uint64_t l = 0; l < block * scales.blocks; ++l) {
+      const auto k = block * scales.blocks;
+      sum += normal(i * k + l, 1) * normal(j * k + l, 2) * factor(i, l / block) * factor(j, l / block);
+    }
+    return sum;
+  };
+  const auto right = [](std::uint64_t r, std::uint64_t b) { return BlockScales::factor(r, b); };
+  const auto by_rows = [&](std::uint64_t r, std::uint64_t b) { return stored[r * scales.blocks + b]; };
+  const auto swapped = [&](std::uint64_t r, std::uint64_t b) { return stored[b / 4 * 512 + r * 4 + b % 4]; };
+  const auto none = [](std::uint64_t, std::uint64_t) { return 1.0; };
+  const auto tiled = [&](std::uint64_t r, std::uint64_t b) { return stored[scales.place(r, b)]; };
+  const double want = product(5, 77, right), k = block * static_cast<double>(scales.blocks);
+  const double limit = gemm_tolerance(0x1p-8, 0x1p-22, want, 1.6 * std::sqrt(k), 1.6 * std::sqrt(k));
+  EXPECT_EQ(product(5, 77, tiled), want);
+  EXPECT_GT(std::abs(product(5, 77, by_rows) - want), 10 * limit);
+  EXPECT_GT(std::abs(product(5, 77, swapped) - want), 10 * limit);
+  EXPECT_GT(std::abs(product(5, 77, none) - want), 10 * limit);
+}
 
 TEST(GemmTolerance, LetsAnF32ProductPassAndNotATf32Product) {
   constexpr int k = 2048;

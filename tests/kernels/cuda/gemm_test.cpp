@@ -160,6 +160,21 @@ TEST_P(TypedData, NormalIsThatOfTheReferenceRounded) {
   EXPECT_NEAR(squares / count, 1, 0.05);
 }
 
+TEST_F(OnGpu, ScaleFactorsAreWhereCublasLtReadsThem) {
+  const std::size_t rows = 200, tile_bytes = 512;
+  const reference::BlockScales scales{9};  // two tiles of rows, three of blocks
+  const Buffer buffer(2 * 3 * tile_bytes);
+  fill_scales(*gpu_, buffer, rows, scales, 0x38, 8);
+  const auto bytes = download<unsigned char>(buffer);
+  std::vector<unsigned char> want(buffer.bytes(), 0x38);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t b = 0; b < scales.blocks; ++b) {
+      if (scales.factor(r, b) == 2) want[scales.place(r, b)] = 0x40;
+    }
+  }
+  EXPECT_EQ(bytes, want);
+}
+
 // The checks of a product --------------------------------------------------------------------------------------------
 
 /// A small product whose C is computed on the CPU in f64 and rounded once.
@@ -306,11 +321,19 @@ class TypedProductCheck : public OnGpu, public ::testing::WithParamInterface<DTy
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t j = 0; j < n; ++j) {
         double sum = 0;
-        for (std::size_t l = 0; l < k; ++l) sum += decode(GetParam(), a, i * k + l) * decode(GetParam(), b, l + j * k);
+        for (std::size_t l = 0; l < k; ++l) {
+          sum += decode(GetParam(), a, i * k + l) * scale(i, l) * decode(GetParam(), b, l + j * k) * scale(j, l);
+        }
         exact_[i + j * m] = sum;
         encode_product(GetParam(), c_, i + j * m, sum);
       }
     }
+  }
+
+  /// Returns the scale factor of element l of a row of A or column of B.
+  static double scale(std::size_t row, std::size_t l) {
+    const auto block = GetParam() == DType::nvfp4 ? 16U : GetParam() == DType::mxfp8 ? 32U : 0U;
+    return block == 0 ? 1 : reference::BlockScales::factor(row, l / block);
   }
 
   Product product(const Buffer& c) const {
