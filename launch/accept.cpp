@@ -21,9 +21,11 @@
 #include "launch/soak.hpp"
 #include "report/again.hpp"
 #include "report/judge_apart.hpp"
+#include "report/ledger.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/judge/headline.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/ledger/ledger.hpp"
 #include "thresholds/rules/start.hpp"
 
 namespace shakedown {
@@ -83,7 +85,8 @@ std::optional<int> as_rank(const AcceptOptions& options, const Programs& program
   if (!rank) return std::nullopt;
   if (options.soak_s || options.resume || options.scaling || options.again) {
     throw CannotRun(
-        "--for, --resume, --scaling and --again start the ranks several times, but RANK and WORLD_SIZE start them once: unset "
+        "--for, --resume, --scaling and --again start the ranks several times, but RANK and WORLD_SIZE start them "
+        "once: unset "
         "these, and let mpirun or srun start the ranks");
   }
   if (*rank == 0) return std::nullopt;
@@ -115,8 +118,8 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
     complete = false;
   }
   if (!anything_in(run.path(), programs)) {
-    throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") + "; the results so far are in " +
-                          (run.shown_path() / "log").string());
+    throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") +
+                          "; the results so far are in " + (run.shown_path() / "log").string());
   }
   Arguments arguments = options.judge;
   arguments.results = {run.path()};
@@ -193,6 +196,15 @@ std::string with_earlier(const std::string& text, const EarlierRun& run, const V
   return text.substr(0, rest) + again_text(run.name, run.verdict, now, style) + text.substr(rest);
 }
 
+/// Checks the ledger before the measurement.
+void check_ledger(const AcceptOptions& options) {
+  const auto ledger = ledger_of(options.judge);
+  if (!ledger) return;
+  if (options.soak_s || options.resume || !options.chip.empty())
+    throw InputError("--ledger: a soak or a virtual run is no event of a node; leave --ledger out");
+  require_ledger(*ledger);
+}
+
 }  // namespace
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
@@ -203,6 +215,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
   read_references(options.judge);  // before any measurement, so that errors in these files are reported early
+  check_ledger(options);
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
@@ -211,7 +224,8 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   say("results: " + run.shown_path().string());
   const Judged judged = judge_or_say_why_not(options, programs, run, signals);
   const Verdict& verdict = judged.verdict;
-  const int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
+  int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
+  code = record_run(options.judge, judged, run.path(), run.id(), code);
   const auto style = style_of(options.judge);
   const auto shown = terminal_text(verdict, style);
   std::fputs((earlier ? with_earlier(shown, *earlier, verdict, style) : shown).c_str(), stdout);
@@ -239,7 +253,8 @@ int measure(const std::vector<std::string>& words) {
 }
 
 int discover(const std::vector<std::string>& words) {
-  if (!words.empty()) throw InputError("discover takes no arguments, but was given \"" + words.front() + "\"; see --help");
+  if (!words.empty())
+    throw InputError("discover takes no arguments, but was given \"" + words.front() + "\"; see --help");
   std::puts(answer_line(answer_of_this_host(process_environment())).c_str());
   return 0;
 }

@@ -42,6 +42,7 @@
 #include "report/culprits.hpp"
 #include "report/fleet.hpp"
 #include "report/judge_apart.hpp"
+#include "report/ledger.hpp"
 #include "report/markdown.hpp"
 #include "report/node_commands.hpp"
 #include "report/outputs.hpp"
@@ -240,6 +241,13 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return baseline("show", call.arguments); }},
       {"compare", "A B [flags]", "print two runs, or archives of runs, side by side", Verb::arguments,
        [](const Call& call) { return compare(call.arguments); }, 2},
+      {"history", "[NODE|GPU|METRIC] --ledger=DIR [flags]",
+       "print the state of each node, or the history of one node, GPU (serial number) or metric", Verb::arguments,
+       [](const Call& call) { return history(call.arguments); }, 1},
+      {"retest", "NODE --ledger=DIR", "print the job that loads what failed on a node, or commands that return it to service",
+       Verb::arguments, [](const Call& call) { return retest(call.arguments); }, 1},
+      {"ledger add", "--event=E --node=N [--reason=TEXT] | --results=F", "record what was done to a node, or a stored run",
+       Verb::arguments, [](const Call& call) { return add_to_ledger(call.arguments); }},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
       {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]",
@@ -286,7 +294,8 @@ const Verb* verb_of(const Words& words) {
   const std::string& verb = words.front();
   if (verb == "roll") throw InputError("roll is now called discover");
   if (verb.rfind("--", 0) == 0) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
-  Words known{"baseline"}, actions;
+  if (verb == "ledger") throw InputError("ledger: write ledger add; see ledger --help");
+  Words known{"baseline", "ledger"}, actions;
   for (const Verb& row : verbs())
     (row.size() == 1 ? known : actions).push_back(row.name.substr(row.name.find(' ') + 1));
   if (verb != "baseline") {

@@ -87,6 +87,9 @@ Arguments arguments_of(const GivenFlags& given, const std::vector<std::string>& 
   given("--allow-different", a.regression.allow_different)("--store", a.store)("--out", a.out)("--floors", a.floors);
   given("--quantile", a.floor_options.quantile)("--margin", a.floor_options.margin)("--site", a.site);
   given("--color", a.color)("--width", a.width)("--all", a.all)("--explain", a.explain)("--fault", a.fault);
+  given("--event", a.event)("--node", a.node)("--reason", a.reason)("--due", a.due);
+  if (const char* named = std::getenv("SHAKEDOWN_LEDGER"); named != nullptr && *named != 0) a.ledger = named;
+  given("--ledger", a.ledger);
   given("--nodes", a.nodes)("--scontrol", a.scontrol)("--kubectl", a.kubectl)("--run-id", a.judge.run_id);
   given("--mixed-runs", a.judge.mixed_runs)("--allow-faults", a.judge.allow_faults)("--partial-ok", a.partial_ok);
   given("--skip-unmeasured", a.skip_unmeasured)("--help", a.help)("--version", a.version);

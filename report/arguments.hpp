@@ -13,6 +13,7 @@
 #include "thresholds/history/baseline.hpp"
 #include "thresholds/history/regression.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/ledger/event.hpp"
 #include "thresholds/rules/site.hpp"
 
 namespace shakedown {
@@ -33,6 +34,10 @@ struct Arguments {
   std::vector<std::filesystem::path> operands;       // words that are not flags: the two runs that compare reads
   std::optional<std::filesystem::path> out, floors;  // for baseline: the files to write
   std::optional<std::filesystem::path> store;        // for regress: the folder in which it stores baselines
+  std::optional<std::filesystem::path> ledger;       // a folder of events
+  EventKind event = EventKind::run;                  // for ledger add, with its node and its reason
+  std::string node, reason;
+  std::optional<double> due;  // for history: days since the last whole run
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;

@@ -1,19 +1,14 @@
-// Names and units of the gauges follow https://prometheus.io/docs/practices/naming. Each series is written only once,
-// because a duplicate makes the whole file invalid.
+// Selects names and units of the gauges, which follow https://prometheus.io/docs/practices/naming.
 #include "report/prometheus.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "base/text.hpp"
 #include "base/utc.hpp"
-#include "report/escape.hpp"
+#include "report/gauges.hpp"
 #include "thresholds/judge/headline.hpp"
 
 namespace shakedown {
@@ -40,46 +35,6 @@ BaseUnit base_of(const std::string& unit) {
   }
   return {"", "number", 1};
 }
-
-std::string number(double value) { return fmt::format("{:.17g}", value); }
-
-using Labels = std::vector<std::pair<const char*, std::string>>;
-
-std::string braces(const Labels& labels) {
-  std::string text;
-  for (const auto& [name, value] : labels) {
-    text += (text.empty() ? "" : ",") + std::string(name) + "=\"" + label_escaped(value) + "\"";
-  }
-  return text.empty() ? "" : "{" + text + "}";
-}
-
-// Collects the samples of each gauge, to print them under one HELP and TYPE line.
-class Gauges {
- public:
-  void add(const std::string& name, const char* help, const Labels& labels, double value) {
-    Gauge& gauge = gauges_[name];
-    gauge.help = help;
-    if (!std::isfinite(value) || !gauge.seen.insert(braces(labels)).second) return;
-    gauge.samples += name + braces(labels) + " " + number(value) + "\n";
-  }
-
-  std::string text() const {
-    std::string out;
-    for (const auto& [name, gauge] : gauges_) {
-      if (gauge.samples.empty()) continue;
-      out += "# HELP " + name + " " + gauge.help + "\n# TYPE " + name + " gauge\n" + gauge.samples;
-    }
-    return out;
-  }
-
- private:
-  struct Gauge {
-    const char* help = "";
-    std::string samples;
-    std::set<std::string> seen;
-  };
-  std::map<std::string, Gauge> gauges_;
-};
 
 Labels labels_of(const Culprit& place) {
   return {{"host", place.host},
@@ -113,8 +68,7 @@ void add_culprits(Gauges& gauges, const Verdict& verdict) {
 std::string prometheus_text(const Verdict& verdict) {
   Gauges gauges;
   const bool passed = verdict.state == State::pass;
-  gauges.add("shakedown_pass", "1 if the verdict is PASS.", {{"profile", verdict.profile}},
-             passed ? 1 : 0);
+  gauges.add("shakedown_pass", "1 if the verdict is PASS.", {{"profile", verdict.profile}}, passed ? 1 : 0);
   for (const std::string_view state : words(State{})) {
     gauges.add("shakedown_verdict", "1 for the verdict of the run, 0 for the others.", {{"verdict", lower(state)}},
                state == name(verdict.state) ? 1 : 0);

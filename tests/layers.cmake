@@ -58,7 +58,7 @@ endfunction()
 rooms(fixtures ranks liveness plan loop pairs program)
 # The generator that judges the judge and the judge do not include each other.
 forbid(thresholds "thresholds/rehearsal/" "^thresholds/rehearsal/")
-rooms(thresholds catalogue results findings rules units rehearsal culprits history judge soak)
+rooms(thresholds catalogue results findings rules units rehearsal culprits history judge soak ledger)
 
 # Only .cpp files of the verdict include its libraries.
 file(GLOB_RECURSE headers ${ROOT}/thresholds/*.hpp)

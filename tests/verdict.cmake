@@ -61,6 +61,7 @@ shakedown_test(fleet_test unit SOURCES report/fleet_test.cpp LIBRARIES shakedown
 target_compile_definitions(fleet_test PRIVATE SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>")
 add_dependencies(fleet_test shakedown)
 shakedown_nightly(fleet fleet_test)
+shakedown_test(ledger_test unit SOURCES thresholds/ledger_test.cpp LIBRARIES results_builder shakedown::rehearsal)
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/key.hpp"
 #include "base/names.hpp"
 
 namespace shakedown {

@@ -207,13 +207,14 @@ class Comparison {
   void judge() {
     if (const auto note = plan_.note()) result_.notes.push_back(*note);
     if (pairs_.empty()) return;
-    const Limits limits{false_alarm / static_cast<double>(pairs_.size()), std::max(least_named, options_.min_effect)};
+    const double rate = false_alarm / static_cast<double>(options_.comparisons);
+    const Limits limits{rate / static_cast<double>(pairs_.size()), std::max(least_named, options_.min_effect)};
     std::vector<double> less, greater;
     for (const Pair& pair : pairs_) {
       less.push_back(normal_cdf(pair.z(limits.alpha)));
       greater.push_back(normal_cdf(-pair.z(limits.alpha)));
     }
-    const auto worse = benjamini_hochberg(less, false_alarm), better = benjamini_hochberg(greater, false_alarm);
+    const auto worse = benjamini_hochberg(less, rate), better = benjamini_hochberg(greater, rate);
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       Change& change = result_.changes[pairs_[i].place];
       if (change.percent) {
@@ -274,14 +275,22 @@ void Comparison::conclude() {
 }  // namespace
 
 BaselinePair::BaselinePair(const Measured& measured, const Baseline& baseline)
+    : BaselinePair(measured, baseline_of(measured.files), baseline) {}
+
+BaselinePair::BaselinePair(const Measured& measured, Baseline of_now, const Baseline& baseline)
     : current(measured),
-      now(baseline_of(measured.files)),
+      now(std::move(of_now)),
       before(baseline),
       differences(shakedown::differences(now.facts, before.facts)) {}
 
 Regression judge_regression(const Measured& current, const Baseline& baseline, const RegressionOptions& options) {
   if (current.files.empty()) throw InputError("no result files to compare; check --results");
   return judge_regression(BaselinePair(current, baseline), options);
+}
+
+Regression judge_regression(const Baseline& now, const Baseline& before, const RegressionOptions& options) {
+  const Measured no_files(std::vector<Results>{});
+  return judge_regression(BaselinePair(no_files, now, before), options);
 }
 
 Regression judge_regression(BaselinePair pair, const RegressionOptions& options) {

@@ -18,7 +18,8 @@ namespace shakedown {
 struct RegressionOptions {
   double min_effect = default_min_effect;  // relative change; smaller changes are not reported
   bool allow_different = false;            // true: also compares other configurations, and adds a note
-  FamilySet families;
+  FamilySet families = {};
+  std::size_t comparisons = 1;  // this is one of so many, which together have the probability `false_alarm`
 };
 
 /// If a loss of this size could not be detected, the figure is not judged, unless at least `launches_to_judge` launches
@@ -41,6 +42,7 @@ inline constexpr std::string_view on_differences =
 /// Launches and their baseline, and the differences in facts that should be equal. Both must outlive the object.
 struct BaselinePair {
   BaselinePair(const Measured& current, const Baseline& before);
+  BaselinePair(const Measured& current, Baseline now, const Baseline& before);
 
   const Measured& current;
   Baseline now;  // made from `current`
@@ -53,6 +55,8 @@ struct BaselinePair {
 /// a common benchmark, unless benchmarks are missing; for a minimal effect outside (0, 1).
 Regression judge_regression(BaselinePair, const RegressionOptions& = {});
 Regression judge_regression(const Measured& current, const Baseline&, const RegressionOptions& = {});
+/// Compares two sets of launches without their files.
+Regression judge_regression(const Baseline& now, const Baseline& before, const RegressionOptions& = {});
 
 /// The largest loss against a baseline that passes in a verdict, by default.
 inline constexpr double default_tolerance = 0.05;

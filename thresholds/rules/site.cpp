@@ -178,7 +178,7 @@ std::map<std::string, std::string> read_places(const Members& members, const cha
 
 Members members_of(const Yaml& yaml) {
   return yaml.members({"schema", "site", "include", "roster", "order", "fabric", "rails", "topology", "racks",
-                       "storage", "unjudged", "contract", "rules"});
+                       "storage", "ledger", "unjudged", "contract", "rules"});
 }
 
 /// Adds figures that a contract promises, each with the percent that a machine may be below it.
@@ -233,6 +233,7 @@ Site read_site(const std::filesystem::path& file) {
   site.topology = read_places(members, "topology", "leaf", site.roster);
   site.racks = read_places(members, "racks", "rack", site.roster);
   if (members.contains("storage")) read_storage(members.at("storage"), site);
+  if (members.contains("ledger")) site.ledger = file.parent_path() / members.at("ledger").text();
   if (members.contains("unjudged")) site.unjudged = read_words(members.at("unjudged"), "family");
   return site;
 }

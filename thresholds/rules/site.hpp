@@ -25,6 +25,7 @@ struct Site {
   std::map<std::string, std::string> racks;     // host -> rack
   std::map<std::string, double> storage;        // floors by metric for the shared folder that pre-flight tests
   std::string storage_source;
+  std::optional<std::filesystem::path> ledger;  // folder of events (thresholds/ledger)
   std::vector<Rule> order;            // one rule for each ordered number
   std::vector<std::string> unjudged;  // families that are measured here but need no judgement
 };

@@ -1,0 +1,27 @@
+// The verbs over a ledger (thresholds/ledger): ledger add, history, retest; and the record of a run after accept.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "report/arguments.hpp"
+
+namespace shakedown {
+
+/// Returns the folder of --ledger, SHAKEDOWN_LEDGER or the site file; nullopt if none names one.
+std::optional<std::filesystem::path> ledger_of(const Arguments&);
+
+/// Adds an event for each node of a run, if there is a ledger. Returns `code`, or 3 instead of 0 with a line on stderr
+/// if the ledger cannot be written. `run_id` is for a run without results.
+int record_run(const Arguments&, const Judged&, const std::filesystem::path& run, const std::string& run_id, int code);
+
+/// shakedown ledger add: adds an event for each node that --node names, or for each node of the runs in --results.
+int add_to_ledger(const Arguments&);
+
+/// shakedown history: prints the state of each node, or the history of the node, GPU or metric that the operand names.
+int history(const Arguments&);
+
+/// shakedown retest NODE: prints the commands that reserve the node and load what failed, or that return it to service.
+int retest(const Arguments&);
+
+}  // namespace shakedown

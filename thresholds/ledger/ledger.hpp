@@ -1,0 +1,44 @@
+// A folder of events, one file each: any number of writers on any number of hosts, without a lock. A file is written
+// under a temporary name and renamed, which NFS does at once. Nothing else is stored: a state follows from the events.
+// A file is one JSON object. The figures of a run, nine tenths of it, are its second line and are read only if needed.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "thresholds/ledger/event.hpp"
+
+namespace shakedown {
+
+/// A file that is no event, or one of another release.
+struct UnreadableEvent {
+  std::string file, node, why;  // node: as the name of the file says
+};
+
+struct Ledger {
+  std::vector<LedgerEvent> events;  // by time
+  std::vector<UnreadableEvent> unreadable;
+};
+
+/// Returns the name of the file of an event: "20261126T180000Z-node7-run-4f2a.json".
+std::string file_of(const LedgerEvent&);
+
+/// Checks that events can be added, before an hour of measurement. Errors: CannotWrite if the folder is missing or
+/// cannot be written.
+void require_ledger(const std::filesystem::path& folder);
+
+/// Adds an event. One that the ledger has already stays as it is. Errors: CannotWrite.
+void add_event(const std::filesystem::path& folder, const LedgerEvent&);
+
+/// Reads all events. Files with other names than *.json are left out, such as those of a writer that was killed.
+/// Figures are read for runs of nodes that were bad, drained or repaired: a proof needs them. Errors: InputError or
+/// CannotRead if the folder cannot be read.
+Ledger read_ledger(const std::filesystem::path& folder);
+
+/// Reads the figures of the runs for which `is_wanted` holds.
+void read_figures(const std::filesystem::path& folder, Ledger&,
+                  const std::function<bool(const LedgerEvent&)>& is_wanted);
+
+}  // namespace shakedown
