@@ -8,10 +8,22 @@
 
 namespace shakedown {
 
+/// Whether f64 is so slow that sums over memory in f64 are limited by it.
+enum class F64 { fast, slow };
+
+/// Returns F64::slow if a GPU has one f64 unit for 16 or more f32 units. Those for graphics have one for 32 or 64
+/// units, and B300 (compute capability 10.3) has one for 64. `f32_per_f64` is the ratio that CUDA states; a driver that
+/// is older than the GPU may not know it.
+constexpr F64 f64_of(int major, int minor, int f32_per_f64) {
+  const bool known = major == 12 || (major == 10 && minor == 3) || (major == 8 && (minor == 6 || minor == 9));
+  return known || f32_per_f64 >= 16 ? F64::slow : F64::fast;
+}
+
 struct GpuProperties {
   int multiprocessors = 1;
   double clock_hz = 0;            // the highest clock of the multiprocessors; 0: unknown
   double memory_bytes_per_s = 0;  // the highest rate of the memory bus; 0: unknown
+  F64 f64 = F64::fast;
 
   /// Returns `part` of the memory's rate, but at most `rate`.
   double at_most(double rate, double part) const {

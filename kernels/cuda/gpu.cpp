@@ -40,7 +40,10 @@ GpuProperties properties_of(int ordinal) {
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal) / 8.0;
   return {.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, ordinal),
           .clock_hz = 1e3 * attribute(cudaDevAttrClockRate, ordinal),
-          .memory_bytes_per_s = 2e3 * attribute(cudaDevAttrMemoryClockRate, ordinal) * bus_bytes};
+          .memory_bytes_per_s = 2e3 * attribute(cudaDevAttrMemoryClockRate, ordinal) * bus_bytes,
+          .f64 = f64_of(attribute(cudaDevAttrComputeCapabilityMajor, ordinal),
+                        attribute(cudaDevAttrComputeCapabilityMinor, ordinal),
+                        attribute(cudaDevAttrSingleToDoublePrecisionPerfRatio, ordinal))};
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace shakedown::gpu_sizes_test {
 namespace {
 
@@ -39,6 +41,16 @@ TEST(GpuSizes, NeverAssumeMoreThanTheMemoryOfAnotherGpuCan) {
   const GpuProperties unknown{.multiprocessors = 64};
   EXPECT_GT(clearing_rate(unknown), 0);
   EXPECT_LT(clearing_rate(unknown), clearing_rate(a100)) << "waits longer";
+}
+
+TEST(GpuSizes, F64IsSlowOnGpusForGraphicsAndOnB300) {
+  for (const auto& [major, minor, ratio] : {std::tuple{8, 0, 2}, {9, 0, 2}, {10, 0, 2}}) {
+    EXPECT_EQ(f64_of(major, minor, ratio), F64::fast) << major << "." << minor;
+  }
+  for (const auto& [major, minor, ratio] : {std::tuple{7, 5, 32}, {8, 6, 64}, {8, 9, 64}, {10, 3, 64}, {12, 0, 64}}) {
+    EXPECT_EQ(f64_of(major, minor, ratio), F64::slow) << major << "." << minor;
+  }
+  EXPECT_EQ(f64_of(10, 3, 0), F64::slow) << "the driver does not know the ratio";
 }
 
 TEST(GpuSizes, QueueFewerProductsThatTakeLonger) {

@@ -398,10 +398,10 @@ void CudaOps::sum_together(training::Summary* summary) { sum(summary, *together_
 // Gradients and parameters --------------------------------------------------------------------------------------------
 
 void CudaOps::summarize(const Master* values, std::size_t first, std::size_t count, training::Summary* summary) {
-  cuda::summarize(gpu_.stream(), values, first, count, partials_, summary);
+  cuda::summarize(gpu_.stream(), values, first, count, partials_, summary, gpu_.properties().f64);
 }
 void CudaOps::summarize(const Element* values, std::size_t first, std::size_t count, training::Summary* summary) {
-  cuda::summarize(gpu_.stream(), values, first, count, partials_, summary);
+  cuda::summarize(gpu_.stream(), values, first, count, partials_, summary, gpu_.properties().f64);
 }
 void CudaOps::adamw(const training::FlatState<Master>& state, const training::AdamW& settings,
                     const training::Summary* gradient, training::Summary* updated, std::size_t first,
@@ -449,7 +449,9 @@ std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count,
     widen_to_f32(stream, rounded_ + mine, share, count);
   }
   if (add) add_f32(stream, share, own, count);
-  if (told.after != nullptr) cuda::summarize(stream, own, told.first, count, told_, told.after);
+  if (told.after != nullptr) {
+    cuda::summarize(stream, own, told.first, count, told_, told.after, gpu_.properties().f64);
+  }
   return 2 * reductions_.ticket();
 }
 
@@ -472,7 +474,8 @@ std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t coun
       check(cudaMemcpyAsync(to, peers_->of(rank, mine + first), some * sizeof(Master), cudaMemcpyDefault, stream));
     }
     sum_f32(stream, mine + first, {fetched_, most_fetched_, ranks_, rank_}, own + first, some, add,
-            {told.first + first, partly(told.before, 0), partly(told.after, 1), partly(told.fetched, 2)});
+            {told.first + first, partly(told.before, 0), partly(told.after, 1), partly(told.fetched, 2)},
+            gpu_.properties().f64);
   }
   if (told.before != nullptr) add_partials(stream, told_, partials, told.before);
   if (told.after != nullptr) add_partials(stream, told_ + most_told_, partials, told.after);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/gpu_sizes.hpp"
 #include "kernels/transformer/ops.hpp"
 
 namespace shakedown::cuda {
@@ -97,10 +98,11 @@ inline constexpr unsigned summarizing_blocks = 1024;
 std::size_t partials_needed(std::size_t segments);
 
 /// Adds a summary of the values to *summary. `values` begins at a multiple of 16 bytes; `first` is a multiple of 4.
+/// Where f64 is slow, each thread sums in two floats (kernels/transformer/wide_sums.hpp).
 void summarize(cudaStream_t, const float* values, std::size_t first, std::size_t count, training::Summary* partials,
-               training::Summary* summary);
+               training::Summary* summary, F64 = F64::fast);
 void summarize(cudaStream_t, const Bf16* values, std::size_t first, std::size_t count, training::Summary* partials,
-               training::Summary* summary);
+               training::Summary* summary, F64 = F64::fast);
 
 /// Location of the bf16 copy of a part of the flat parameters: copy[r][c] = scale * parameters[offset + r cols + c].
 /// Offsets and columns are multiples of 4.
@@ -144,8 +146,8 @@ struct Told {
 };
 /// Computes to = the sum of `mine` and the other ranks' values, in the order of ranks, or adds it to `to`. `count` and
 /// the strides have the same requirements as above. `to` may be `mine`.
-void sum_f32(cudaStream_t, const float* mine, const OfOthers&, float* to, std::size_t count, bool add,
-             const Told& = {});
+void sum_f32(cudaStream_t, const float* mine, const OfOthers&, float* to, std::size_t count, bool add, const Told& = {},
+             F64 = F64::fast);
 /// *to += all partials, in a fixed order.
 void add_partials(cudaStream_t, const training::Summary* partials, std::size_t count, training::Summary* to);
 

@@ -3,11 +3,13 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/cuda/vector.cuh"
+#include "kernels/transformer/wide_sums.hpp"
 
 namespace shakedown::cuda {
 
@@ -47,13 +49,44 @@ __device__ void stream_four(float* to, const Four& values) {
   __stcs(reinterpret_cast<float4*>(to), float4{values.at[0], values.at[1], values.at[2], values.at[3]});
 }
 
-/// The partial summary of one thread. For parameters the projection is never needed, so their update, which is
+/// The sums of one thread in f64. For parameters the projection is never needed, so their update, which is
 /// compute-bound enough, omits it.
 template <bool projects>
+class DoubleSums {
+ public:
+  static constexpr bool has_projection = projects;
+
+  __device__ void add(float value, std::uint32_t signs) {
+    const double wide = value;
+    squares_ += wide * wide;
+    if constexpr (!projects) return;
+    const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ (signs & 0x80000000U);
+    projection_ += __hiloint2double(static_cast<int>(high), __double2loint(wide));
+  }
+  __device__ void normalize() {}
+  __device__ double squares() const { return squares_; }
+  __device__ double projection() const { return projection_; }
+
+ private:
+  double squares_ = 0, projection_ = 0;
+};
+
+/// The same sums in two floats.
+class FloatSums : public training::WideSums {
+ public:
+  static constexpr bool has_projection = true;
+
+  __device__ void add(float value, std::uint32_t signs) {
+    WideSums::add(value, __uint_as_float(__float_as_uint(value) ^ (signs & 0x80000000U)));
+  }
+};
+
+/// The partial summary of one thread.
+template <class Sums>
 struct SummingOf {
-  double squares = 0, projection = 0;
-  unsigned long long non_finite = 0, checksum = 0;
-  unsigned not_finite_here = 0;  // count of this thread only; 32 bits are enough for it, but not for a Summary
+  Sums sums;
+  unsigned long long checksum = 0;
+  unsigned non_finite = 0;  // 32 bits are enough for one thread, but not for a Summary
 
   /// Adds four values from `index` on, a multiple of four. The checksum is linear in the bits, so their sum needs only
   /// one wide product.
@@ -69,22 +102,17 @@ struct SummingOf {
       see(values.at[j], signs << j);
     }
     checksum += training::checksum_term(bits, index);
+    sums.normalize();
   }
   template <class T>
   __device__ void add(T value, std::uint64_t index) {
     checksum += training::checksum_term(bits_of(value), index);
     see(value, training::signs_from(index));
   }
-  __device__ void add(const Summary& part) {
-    squares += part.squared_norm;
-    non_finite += part.non_finite;
-    checksum += part.checksum;
-    projection += part.projection;
-  }
   /// Reduces the summary over the block. Called by all threads; the result is valid in every thread.
   __device__ Summary of_block() const {
-    return {sum_block(squares), sum_block(non_finite + not_finite_here), sum_block(checksum),
-            projects ? sum_block(projection) : 0.0};
+    return {sum_block(sums.squares()), sum_block(static_cast<unsigned long long>(non_finite)), sum_block(checksum),
+            Sums::has_projection ? sum_block(sums.projection()) : 0.0};
   }
 
  private:
@@ -94,20 +122,18 @@ struct SummingOf {
   template <class T>
   __device__ void see(T raw, std::uint32_t signs) {
     const auto value = static_cast<float>(raw);
-    const double wide = value;
-    squares += wide * wide;
-    not_finite_here += isfinite(value) ? 0 : 1;
-    if (!projects) return;
-    const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ (signs & 0x80000000U);
-    projection += __hiloint2double(static_cast<int>(high), __double2loint(wide));
+    sums.add(value, signs);
+    non_finite += isfinite(value) ? 0 : 1;
   }
 };
-using Summing = SummingOf<true>;
 
-template <class T>
+template <F64 f64>
+using Summing = SummingOf<std::conditional_t<f64 == F64::fast, DoubleSums<true>, FloatSums>>;
+
+template <F64 f64, class T>
 __global__ void __launch_bounds__(update_threads)
     summarize_kernel(const T* values, std::uint64_t first, std::size_t count, Summary* partials) {
-  Summing mine;
+  Summing<f64> mine;
   const auto whole = count / 4 * 4;
   for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < whole;
        i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
@@ -123,16 +149,18 @@ __global__ void __launch_bounds__(update_threads)
 
 constexpr int adding_threads = 1024;
 
+__device__ Summary sum_of(const Summary& a, const Summary& b) {
+  return {a.squared_norm + b.squared_norm, a.non_finite + b.non_finite, a.checksum + b.checksum,
+          a.projection + b.projection};
+}
+
 __global__ void __launch_bounds__(adding_threads)
     add_partials_kernel(const Summary* partials, std::size_t count, Summary* to) {
-  Summing mine;
-  for (std::size_t i = threadIdx.x; i < count; i += adding_threads) mine.add(partials[i]);
-  const auto sum = mine.of_block();
-  if (threadIdx.x != 0) return;
-  to->squared_norm += sum.squared_norm;
-  to->non_finite += sum.non_finite;
-  to->checksum += sum.checksum;
-  to->projection += sum.projection;
+  Summary mine{};
+  for (std::size_t i = threadIdx.x; i < count; i += adding_threads) mine = sum_of(mine, partials[i]);
+  mine = {sum_block(mine.squared_norm), sum_block(mine.non_finite), sum_block(mine.checksum),
+          sum_block(mine.projection)};
+  if (threadIdx.x == 0) *to = sum_of(*to, mine);
 }
 
 /// Stores four values times scale, rounded, with one access of 8 bytes.
@@ -171,9 +199,10 @@ __global__ void add_f32_kernel(const float* from, float* to, std::size_t count) 
   }
 }
 
+template <F64 f64>
 __global__ void __launch_bounds__(update_threads)
     sum_f32_kernel(const float* mine, OfOthers others, float* to, std::size_t count, bool add, Told told) {
-  Summing was, is;
+  Summing<f64> was, is;
   unsigned long long came = 0;
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
     const Four here = stream_four(mine + i);
@@ -216,7 +245,7 @@ __global__ void __launch_bounds__(update_threads)
     adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary,
                  Summary* partials) {
   const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
-  SummingOf<false> mine;
+  SummingOf<DoubleSums<false>> mine;  // with 30 bytes of memory per value, f64 is nowhere the limit
   const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
   const Segment segment = segments[blockIdx.y];
   const float kept = segment.decays ? update.decay : 1.0F;
@@ -279,9 +308,10 @@ void check_first(std::size_t first) {
 
 template <class T>
 void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std::size_t count, Summary* partials,
-                   Summary* summary) {
+                   Summary* summary, F64 f64) {
   check_first(first);
-  summarize_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(values, first, count, partials);
+  const auto kernel = f64 == F64::fast ? summarize_kernel<F64::fast, T> : summarize_kernel<F64::slow, T>;
+  kernel<<<summarizing_blocks, update_threads, 0, stream>>>(values, first, count, partials);
   check(cudaGetLastError());
   add_partials(stream, partials, summarizing_blocks, summary);
 }
@@ -298,12 +328,12 @@ std::size_t partials_needed(std::size_t segments) {
 }
 
 void summarize(cudaStream_t stream, const float* values, std::size_t first, std::size_t count, Summary* partials,
-               Summary* summary) {
-  summarize_any(stream, values, first, count, partials, summary);
+               Summary* summary, F64 f64) {
+  summarize_any(stream, values, first, count, partials, summary, f64);
 }
 void summarize(cudaStream_t stream, const Bf16* values, std::size_t first, std::size_t count, Summary* partials,
-               Summary* summary) {
-  summarize_any(stream, values, first, count, partials, summary);
+               Summary* summary, F64 f64) {
+  summarize_any(stream, values, first, count, partials, summary, f64);
 }
 
 void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, const training::FlatState<float>& state,
@@ -347,9 +377,10 @@ void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t coun
 }
 
 void sum_f32(cudaStream_t stream, const float* mine, const OfOthers& others, float* to, std::size_t count, bool add,
-             const Told& told) {
+             const Told& told, F64 f64) {
   check_first(told.first);
-  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, told);
+  const auto kernel = f64 == F64::fast ? sum_f32_kernel<F64::fast> : sum_f32_kernel<F64::slow>;
+  kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, told);
   check(cudaGetLastError());
 }
 
