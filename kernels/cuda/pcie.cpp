@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/pinned.hpp"
+#include "kernels/numa.hpp"
 #include "kernels/ops/copy.hpp"
 
 namespace shakedown::cuda {
@@ -150,11 +151,11 @@ std::unique_ptr<Work> make(const PcieSpec& spec, CudaDevice& device) {
   if (spec.active && *spec.active >= gpu.local_size()) {
     throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
   }
-  auto node = numa_node_of(pci);
+  auto node = host_node_of("/", pci);
   if (spec.far) {
     if (!node) throw Unsupported("Linux reports no NUMA node for the GPU " + pci + ": the far node is unknown");
-    node = node_far_from(*node);
-    if (!node) throw Unsupported("this host has one NUMA node only");
+    node = node_far_from("/", *node);
+    if (!node) throw Unsupported("this host has only one NUMA node with CPUs and memory");
   }
   require_memory(footprint(spec));
   try {

@@ -7,52 +7,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "kernels/cuda/handle.hpp"
+#include "kernels/numa.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
 
-constexpr int most_nodes = 1024;
-
 bool bind_to(void* begin, std::size_t bytes, int node) {
   constexpr int bits = 8 * sizeof(unsigned long);
-  std::array<unsigned long, most_nodes / bits> mask{};
+  std::array<unsigned long, most_numa_nodes / bits> mask{};
   mask[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
-  return syscall(SYS_mbind, begin, bytes, MPOL_BIND, mask.data(), static_cast<unsigned long>(most_nodes), 0U) == 0;
+  return syscall(SYS_mbind, begin, bytes, MPOL_BIND, mask.data(), static_cast<unsigned long>(most_numa_nodes), 0U) == 0;
 }
 
 }  // namespace
-
-std::optional<int> numa_node_of(const std::string& pci) {
-  auto address = pci;
-  std::transform(address.begin(), address.end(), address.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::ifstream in("/sys/bus/pci/devices/" + address + "/numa_node");
-  int node = -1;
-  if (!(in >> node) || node < 0 || node >= most_nodes) return std::nullopt;
-  return node;
-}
-
-std::optional<int> node_far_from(int node) {
-  for (int other = 0; other < most_nodes; ++other) {
-    const auto folder = "/sys/devices/system/node/node" + std::to_string(other);
-    if (other == node || !std::filesystem::exists(folder)) continue;
-    std::ifstream in(folder + "/meminfo");  // "Node 1 MemTotal:  1234 kB"; 0 for a node with CPUs only
-    std::string word;
-    while (in >> word && word != "MemTotal:") {
-    }
-    if (double total = 0; in >> total && total > 0) return other;
-  }
-  return std::nullopt;
-}
 
 Pinned::Pinned(std::size_t bytes, std::optional<int> node) : bytes_(bytes) {
   void* begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -3,18 +3,10 @@
 
 #include <cstddef>
 #include <optional>
-#include <string>
 
 #include "kernels/device.hpp"
 
 namespace shakedown::cuda {
-
-/// Returns the NUMA node that Linux reports for a PCI device ("0000:1b:00.0"); nullopt if there is only one node or it
-/// is unknown.
-std::optional<int> numa_node_of(const std::string& pci);
-
-/// Returns another node that has memory; nullopt if there is none.
-std::optional<int> node_far_from(int node);
 
 class Pinned {
  public:

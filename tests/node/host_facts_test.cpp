@@ -65,6 +65,30 @@ TEST(MemoryFacts, AreInGigabytesOfTenToTheNinth) {
   EXPECT_EQ(facts["transparent_hugepages"].text, "madvise");
 }
 
+/// A Grace with its GPU, whose 96 GB are node 1; nodes 2 to 8 are for MIG and have no memory.
+TEST(MemoryFacts, OfGraceAreWithoutThoseOfItsGpu) {
+  const MadeUpHost host;
+  const std::string nodes = "sys/devices/system/node/node";
+  host.write("proc/meminfo", "MemTotal:       600000000 kB\nMemAvailable:   500000000 kB");
+  host.write(nodes + "0/cpulist", "0-71");
+  host.write(nodes + "0/meminfo", "Node 0 MemTotal:  500000000 kB\nNode 0 MemFree:  410000000 kB\n");
+  host.write(nodes + "1/cpulist", "\n");
+  host.write(nodes + "1/meminfo", "Node 1 MemTotal:  100000000 kB\nNode 1 MemFree:  90000000 kB\n");
+  for (int empty = 2; empty <= 8; ++empty) {
+    const auto number = std::to_string(empty);
+    host.write(nodes + number + "/cpulist", "\n");
+    host.write(nodes + number + "/meminfo", "Node " + number + " MemTotal:  0 kB\n");
+  }
+  auto facts = memory_facts(host.root());
+  EXPECT_DOUBLE_EQ(*facts["memory_gb"].number, 614.4) << "memory on CXL is the host's";
+  EXPECT_EQ(facts["numa_nodes"].number, 9);
+  host.write("sys/devices/soc0/soc_id", "jep106:036b:0241");
+  facts = memory_facts(host.root());
+  EXPECT_DOUBLE_EQ(*facts["memory_gb"].number, 512);
+  EXPECT_DOUBLE_EQ(*facts["memory_free_gb"].number, 410 * 1.024);
+  EXPECT_EQ(facts["numa_nodes"].number, 1);
+}
+
 TEST(DramFacts, NameControllersWithErrors) {
   const MadeUpHost host;
   EXPECT_FALSE(dram_facts(host.root()).at("edac_uncorrected").number);

@@ -219,6 +219,24 @@ TEST(Validity, TakesAWidePcieForGraceAndWithoutPreflight) {
   EXPECT_TRUE(status("NVIDIA GH200 480GB", 460, true));
 }
 
+/// On GH200 the GPU's own HBM is a NUMA node: a copy "to the host" that ended there is faster than NVLink-C2C.
+TEST(Validity, RefusesCopiesToTheHostThatAreFasterThanItsC2c) {
+  const auto invalid = [](const char* key, double rate, double c2c) {
+    ResultsBuilder builder(1, 1, "NVIDIA GH200 480GB");
+    builder.add(key, "copy_gb_per_s", rate);
+    const std::vector<Results> results{builder.results()};
+    Profile profile;
+    profile.peak["c2c_gb_per_s"] = c2c;
+    return !judge_validity(benchmarks_of(results), &profile, {}).empty();
+  };
+  for (const char* key : {"pcie/op:h2d/bytes:268435456", "pcie/op:d2h/numa:far/bytes:268435456"}) {
+    EXPECT_FALSE(invalid(key, 380, 450)) << key;
+    EXPECT_TRUE(invalid(key, 1200, 450)) << key;
+    EXPECT_TRUE(invalid(key, 380, 225)) << key << ": the profile's ceiling";
+  }
+  EXPECT_FALSE(invalid("pcie/op:both/bytes:268435456", 700, 450)) << "both ways";
+}
+
 TEST(Validity, AllowsARunOfManyRanksToBeSlowerThanEachOfThem) {
   const auto invalid = [](ResultsBuilder builder, double run) {
     builder.add("allreduce/dtype:f32/bytes:8", "busbw_gb_per_s", run, {2.0, 2.5});

@@ -87,10 +87,12 @@ double link_of_collective(const Peaks& peaks) {
   return flits ? *flits * payload("ce") : most_flits;
 }
 
-// The link that pre-flight read, else the fastest link from any host to a GPU: NVLink-C2C of Grace, 450 GB/s.
-Bound host_copy(const Peaks&, const Key& key, const Scale& scale) {
+// The profile's NVLink-C2C, which is the way to the memory of Grace; else the link that pre-flight read, else the fastest
+// link from any host to a GPU.
+Bound host_copy(const Peaks& peaks, const Key& key, const Scale& scale) {
   constexpr double fastest = 450;
-  return (key.part("op") == "both" ? 2 : 1) * (scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest);
+  const double link = scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest;
+  return (key.part("op") == "both" ? 2 : 1) * peak(peaks, "c2c_gb_per_s").value_or(link);
 }
 
 // Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links without

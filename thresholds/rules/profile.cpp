@@ -346,7 +346,7 @@ std::map<std::string, double> read_peak(const Yaml& yaml) {
   const Members members =
       yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops", "fp8_e4m3_tflops",
                     "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "tensor_mhz", "hbm_gb_per_s", "nvlink_gb_per_s",
-                    "nvlink_flits", "nics", "nic_gbit", "source"});
+                    "nvlink_flits", "c2c_gb_per_s", "nics", "nic_gbit", "source"});
   required(members, "source", yaml, "peak").text();
   for (const auto& [name, value] : members) {
     if (name == "source") continue;
