@@ -14,10 +14,10 @@ namespace {
 using Partners = std::vector<int>;
 
 constexpr int rounds_of_a_kind = 3;
-/// Shares of the usual rate of a rail, and of the usual AllReduce. A host or pair below is measured again.
+/// Fractions of the usual rate of a rail, and of the usual AllReduce. A host or pair below them is measured again.
 constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7, implausible_rate = 0.8;
 
-/// Joins the pairs of round k of the circle method: all hosts except the last rotate.
+/// Adds the pairs of round k of the circle method: all hosts rotate except the last.
 void pair_up(Partners& partners, const std::vector<int>& hosts, int k) {
   const int n = static_cast<int>(hosts.size()), ring = n % 2 == 0 ? n - 1 : n;
   const auto join = [&](int a, int b) {
@@ -31,7 +31,8 @@ void pair_up(Partners& partners, const std::vector<int>& hosts, int k) {
   for (int i = 1; 2 * i < ring + 1; ++i) join((k + i) % ring, (k + ring - i % ring) % ring);
 }
 
-/// Joins leaf 2i with leaf 2i + 1. Shifts by one host from round to round, and by one leaf after the first.
+/// Pairs the hosts of leaf 2i with those of leaf 2i + 1. Each round shifts them by one host, and all rounds after the
+/// first also by one leaf.
 void pair_across(Partners& partners, const std::vector<std::vector<int>>& leaves, int k) {
   std::vector<int> order(leaves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -66,7 +67,9 @@ bool has_leaves(const Shape& shape) { return shape.leaves_are_known && shape.hos
 struct Outcome {
   std::vector<int> suspects;
   std::vector<bool> fast, answers;
-  Partners once;  // without a partner that answers, or very slow inside a leaf, while other partners are good
+  // By host: the partner that did not answer, or was very slow inside a leaf, while other partners were fast; none if
+  // there was no such partner.
+  Partners once;
 };
 
 Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const std::vector<Row>& measured) {
@@ -86,7 +89,7 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
     }
     if (all.empty()) continue;
     std::erase_if(all, [best = *std::max_element(all.begin(), all.end())](double value) {
-      return value < implausible_rate * best;  // most may be slow
+      return value < implausible_rate * best;  // up to this fraction of the best, the host may be slow
     });
     const double usual = median(all), low = doubtful_rate * usual;
     std::vector<bool> good(hosts, false);
@@ -127,7 +130,7 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
   return result;
 }
 
-/// Pairs each suspect with a fast host: of its own leaf if k = 0, then of another leaf.
+/// Pairs each suspect with a fast host: of its own leaf if k is 0, else of another leaf.
 Partners with_fast_hosts(const Shape& shape, const Outcome& of, int k, const Partners& before) {
   Partners partners = of.once;
   for (const int suspect : of.suspects) {

@@ -33,19 +33,20 @@ struct Planned {
   std::string key;
   Form form = Form::waived;
   Kind kind = Kind::gemm;
-  double seconds = 0;  // of one operation; for a collective, on four GPUs of one host
-  double mhz = 1980;   // typical clock during the row; below the maximum, the power limit sets it
-  double cv = 0.003;   // of the samples
-  double watts = 0;    // 0: bursts, whose power is not measured
+  double seconds = 0;  // seconds of one operation; for a collective, on four GPUs of one host
+  double mhz = 1980;   // typical clock during the row; if it is below the maximum, the power limit sets it
+  double cv = 0.003;   // cv of the samples
+  double watts = 0;    // power during the row; 0: the row has bursts, in which power is not measured
   bool bursts = false;
-  double least_clocks = 0;                                 // of a product, with all units busy in each clock
-  std::string reason = {};                                 // of a waiver
+  /// For a product: its number of clocks if all units are busy in each clock.
+  double least_clocks = 0;
+  std::string reason = {};                                 // if the row is waived: the reason
   std::optional<int> shift = {}, source = {}, alone = {};  // local ranks
-  double bytes = 0;                                        // of a collective or copy
-  bool in_host = false;                                    // scope:node
-  std::vector<int> partners = {};                          // of pairs, by host; -1: none
-  std::vector<bool> shown = {};                            // by host: true if its values are in the row
-  bool sums = false;                                       // AllReduce of two hosts
+  double bytes = 0;                                        // bytes of a collective or copy
+  bool in_host = false;                                    // true for rows with scope:node
+  std::vector<int> partners = {};                          // for pairs, by host: its partner; -1: none
+  std::vector<bool> shown = {};                            // by host: true if the row has its values
+  bool sums = false;                                       // true for an AllReduce of two hosts
   Direction direction = Direction::both;
 };
 
@@ -57,7 +58,7 @@ struct PlannedFamily {
 /// Returns the families in the order of bench_all.
 std::vector<PlannedFamily> quick_plan(const Shape&);
 
-/// Returns the copy of a single pair of local ranks, measured after its copy was low in a shift.
+/// Returns the row for a single pair of local ranks, which is measured alone because its copy was slow in a shift.
 Planned copy_alone(bool read, bool by_kernel, int source, int destination);
 
 /// Returns busbw divided by algbw for n ranks, as nccl-tests defines it.

@@ -1,4 +1,5 @@
-// Random numbers that depend only on a seed and on names. Any value can be drawn again without the values before it.
+// Random numbers that depend only on a seed and on names, so that any value can be computed without the values before
+// it.
 #pragma once
 
 #include <cmath>
@@ -8,8 +9,8 @@
 
 namespace shakedown::rehearsal {
 
-/// A stream of numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014). It is the same on every machine, unlike
-/// distributions of <random>, which depend on the standard library.
+/// A stream of numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014). It is the same on every machine. The
+/// distributions of <random> are not used, because they depend on the standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -30,7 +31,8 @@ class Random {
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
 
-  /// Returns a number of Student's t distribution with this number of degrees of freedom; normal for 0.
+  /// Returns a number of Student's t distribution with this number of degrees of freedom; of the normal distribution if
+  /// it is 0.
   double tailed(int freedom) {
     const double value = normal();
     if (freedom == 0) return value;
@@ -46,14 +48,14 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Returns the FNV-1a hash.
+/// Returns the FNV-1a hash of a name.
 constexpr std::uint64_t hash(std::string_view name) {
   std::uint64_t value = 0xcbf29ce484222325;
   for (const char c : name) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return value;
 }
 
-/// Derives a separate seed for each part.
+/// Returns a separate seed for each part.
 inline std::uint64_t mixed(std::uint64_t seed, std::uint64_t part) {
   return Random(seed ^ (part * 0xd1342543de82ef95)).next();
 }

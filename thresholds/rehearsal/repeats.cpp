@@ -13,8 +13,8 @@ namespace {
 
 using Column = RankValues;
 
-/// bench/p2p.cpp: a copy below this share of the upper quartile is low. bench/retest.hpp: a time above this multiple of
-/// the lower quartile is long.
+/// In bench/p2p.cpp, a copy below this fraction of the upper quartile is slow. In bench/retest.hpp, a time above this
+/// multiple of the lower quartile is long.
 constexpr double low_copy = 0.97, long_time = 1.4;
 
 std::vector<double> known(const Column& column) {
@@ -30,8 +30,8 @@ std::vector<double> known(const Column& column) {
 std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>& planned,
                                  const std::vector<Row>& rows) {
   std::vector<Planned> more;
-  using Way = std::pair<bool, bool>;                            // read, by kernels
-  std::map<Way, std::map<std::pair<int, int>, double>> copies;  // the lowest of all hosts
+  using Way = std::pair<bool, bool>;                            // whether the copy is a read, and whether kernels do it
+  std::map<Way, std::map<std::pair<int, int>, double>> copies;  // the lowest value of all hosts
   std::map<Way, std::vector<double>> all;
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const Planned& row = planned[i];

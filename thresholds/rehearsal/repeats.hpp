@@ -9,8 +9,8 @@
 
 namespace shakedown::rehearsal {
 
-/// Returns the rows to add: single copies of GPU pairs whose copy was lower than the others, and a second run of slow
-/// CPU rows.
+/// Returns the rows to add: copies of single GPU pairs that were slower than others, and a second turn of slow CPU
+/// rows.
 std::vector<Planned> closer_look(const Shape&, const std::vector<Planned>&, const std::vector<Row>&);
 
 /// Returns the indices of the rows that the programs measure two more times.

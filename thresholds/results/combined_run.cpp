@@ -8,7 +8,8 @@
 namespace shakedown {
 namespace {
 
-/// Appends the columns of a row after `ranks` earlier ranks. A column that is new is unknown for these.
+/// Appends the columns of a row, whose ranks follow `ranks` earlier ranks. If a column is new, the values of the
+/// earlier ranks are unknown.
 template <class Columns>
 void append(Columns& to, const Columns& from, std::size_t ranks) {
   for (const auto& [name, values] : from) {

@@ -1,4 +1,5 @@
-// Runs of separate nodes as one run, so that their GPUs can be compared with each other. Pure.
+// Combines runs of separate nodes into one run, so that their GPUs can be compared with each other. The functions are
+// pure.
 #pragma once
 
 #include <map>
@@ -9,21 +10,22 @@
 
 namespace shakedown {
 
-/// Combines the values by rank of runs that measured the same rows. Ranks are renumbered and hosts are kept. A row of
-/// all ranks together, such as AllReduce, describes its own node only and is left out, as are values of the whole run.
+/// Combines the values by rank of runs that measured the same rows. Ranks get new numbers, and hosts keep their names.
+/// Values of a whole run, and rows of all ranks together such as AllReduce, are omitted because they describe only
+/// their own node.
 class CombinedRun {
  public:
-  /// Adds the files of one run. Files of another number of ranks than the first are left out.
+  /// Adds the files of one run. Files whose number of ranks differs from that of the first file are ignored.
   void add(const std::vector<Results>& run);
 
   std::size_t runs() const { return runs_; }
 
-  /// Returns the files of the combined run. It has one file.
+  /// Returns the combined run as a single file.
   std::vector<Results> results() &&;
 
  private:
   Results combined_;
-  std::map<std::pair<Key, int>, std::size_t> index_;  // row by key and repetition
+  std::map<std::pair<Key, int>, std::size_t> index_;  // by key and repetition: the index of the row
   std::size_t runs_ = 0;
 };
 

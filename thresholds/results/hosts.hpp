@@ -1,4 +1,4 @@
-// The ranks that share a host. Pure.
+// Finds the ranks that share a host. The functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +38,12 @@ class Hosts {
   }
   int ranks_with(int rank) const { return static_cast<int>(locals_[host_of(rank)].size()); }
 
-  /// Returns the rank whose data a value of a copy between ranks is about, from the rank that has the value.
+  /// Finds, for a rank that has the value of a copy between ranks, the rank whose data was copied.
   class Sources {
    public:
     Sources(const Hosts& hosts, const Key& key) : hosts_(hosts), src_(key.number("src")), shift_(key.number("shift")) {}
 
-    /// Returns the source; nullopt if there is no copy between ranks.
+    /// Returns the source; nullopt if the row is not a copy between ranks.
     std::optional<int> of(const RankFacts& facts) const {
       if (src_) return hosts_.neighbour(facts.rank, static_cast<int>(*src_));
       if (!shift_) return std::nullopt;
@@ -59,11 +59,11 @@ class Hosts {
 
  private:
   std::map<std::string, std::size_t> index_;
-  std::vector<std::vector<std::optional<int>>> locals_;  // host -> local rank -> rank
+  std::vector<std::vector<std::optional<int>>> locals_;  // by host and local rank: the rank
   std::vector<std::size_t> host_of_;
 };
 
-/// Finds the hosts of each context once.
+/// Finds the hosts of each context once and stores them.
 class HostsByContext {
  public:
   const Hosts& of(const Context& context) {

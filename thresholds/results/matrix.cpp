@@ -14,7 +14,8 @@
 namespace shakedown {
 namespace {
 
-/// Returns the key of the matrix of a row, without its pair or for any shift; nullopt if the row is not of pairs.
+/// Returns the key of the matrix to which a row belongs: the row's key without its pair, or for any shift. nullopt if
+/// the row is not about pairs.
 std::optional<Key> matrix_key(const Key& key) {
   if (key.number("shift")) return key.with("shift", "*");
   if (!key.number("src") || !key.number("dst")) return std::nullopt;
@@ -49,8 +50,8 @@ std::optional<PairMatrix::Cell> PairMatrix::worst() const {
 std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<Row>& rows) {
   using Place = std::pair<std::size_t, std::size_t>;
   std::vector<PairMatrix> matrices;
-  std::vector<std::map<Place, std::vector<double>>> repetitions;  // of each matrix
-  std::map<std::pair<Key, std::string>, std::size_t> index_of;    // by key and host
+  std::vector<std::map<Place, std::vector<double>>> repetitions;  // by matrix: values of each cell, by repetition
+  std::map<std::pair<Key, std::string>, std::size_t> index_of;    // by key and host: the index of the matrix
   const Hosts hosts(context);
   for (const Row& row : rows) {
     const auto key = matrix_key(row.key);

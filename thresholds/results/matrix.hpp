@@ -1,4 +1,4 @@
-// Figures of pairs as a matrix, which shows bad links in rows and columns. Pure.
+// Arranges figures of pairs as a matrix, in which a bad link is visible in its row and column. The functions are pure.
 #pragma once
 
 #include <map>
@@ -10,14 +10,15 @@
 
 namespace shakedown {
 
-/// One figure between the ranks of one host: values[src][dst] by local index; nullopt if not measured.
+/// One figure for each pair of ranks of one host: values[src][dst] by local index. nullopt if it was not measured.
 struct PairMatrix {
-  Key key;  // of the benchmarks without src and dst, or for any shift: "p2p/op:read/engine:ce/shift:*/bytes:8"
-  std::string metric;  // "copy_gb_per_s", "latency_us"
+  Key key;             // key without src and dst, or for any shift: "p2p/op:read/engine:ce/shift:*/bytes:8"
+  std::string metric;  // such as "copy_gb_per_s" or "latency_us"
   std::string host;
   std::vector<std::vector<std::optional<double>>> values;
 
-  /// Returns the lowest rate or the highest latency, the first of equal ones in row order; nullopt without values.
+  /// Returns the cell with the lowest rate or the highest latency. Of equal cells, returns the first one in row order.
+  /// nullopt if there are no values.
   struct Cell {
     int src, dst;
     double value;
@@ -25,13 +26,15 @@ struct PairMatrix {
   std::optional<Cell> worst() const;
 };
 
-/// Returns the matrices in these rows in file order, one for each host and each set of keys that differ only in src and
-/// dst or in the shift. Values are medians over repetitions. Rows without values (errors, waivers) leave gaps.
+/// Returns the matrices in these rows, in file order. There is one for each host, and for each set of keys that differ
+/// only in src and dst or in the shift. Values are medians over repetitions. Rows without values (errors, waivers)
+/// leave empty cells.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::vector<Row>&);
-/// Returns the same from the data of ranks by key and repetition, before there are rows.
+/// Like pair_matrices above, from the data of ranks by key and repetition, before there are rows.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::map<std::string, std::vector<RankData>>&);
 
-/// Returns a table with sources as rows and destinations as columns. The worst cell is marked and named below.
+/// Returns a table with a row for each source and a column for each destination. The worst cell is marked, and named
+/// below the table.
 std::string text(const PairMatrix&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Combines repetitions and ranks into the value to judge.
+// Combines repetitions and ranks into the value that is judged.
 #include "thresholds/results/measured.hpp"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace shakedown {
 namespace {
 
-// Below this difference the order of arrival is noise.
+// If the order of arrival differs by less than this, it is noise.
 constexpr double arrival_noise = 0.05;
 
-// A smaller AllReduce is bound by latency, so its bandwidth shows nothing.
+// A smaller AllReduce is limited by latency, so its bandwidth is not informative.
 constexpr double latency_bound_bytes = 1 << 20;
 
 const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Row&)) {
@@ -126,7 +126,7 @@ std::optional<int> last_to_arrive(const RankValues& seconds, const RankValues& a
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (known(rank) && (!shortest || seconds[rank] < seconds[*shortest])) shortest = rank;
   }
-  std::vector<double> times, arrivals;  // of the others
+  std::vector<double> times, arrivals;  // values of the other ranks
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (!known(rank) || rank == *shortest) continue;
     times.push_back(*seconds[rank]);
@@ -140,12 +140,12 @@ std::optional<int> last_to_arrive(const RankValues& seconds, const RankValues& a
 }
 
 std::optional<int> slowest_rank(const Benchmark& benchmark) {
-  // A step that ends with a reduction takes all ranks equally long. Their own work distinguishes them.
+  // A step that ends with a reduction takes the same time on all ranks. Only their own work shows which rank is slow.
   auto seconds = rank_values(benchmark, "compute_ms");
   if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
   const bool waits = is_collective(benchmark.key.family()) && benchmark.key.part("scope") != "node";
   if (waits) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
-  const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown sorts first
+  const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown values are sorted first
   if (longest == seconds.end() || !*longest) return std::nullopt;
   return static_cast<int>(longest - seconds.begin());
 }
@@ -158,7 +158,7 @@ std::string headline_metric(const Benchmark& benchmark) {
   if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
   const auto order = [&](const std::string& metric) {
     if (const Metric* known = find_metric(benchmark.key, metric)) return known->headline;
-    const auto all = metrics();  // unknown to the catalogue
+    const auto all = metrics();  // metrics that the catalogue does not know
     const auto same = std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == metric; });
     return same == all.end() ? 0 : same->headline;
   };

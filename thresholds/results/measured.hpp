@@ -1,4 +1,5 @@
-// Measurements by benchmark: the repetitions of all files, medians over them, and the rank to name. Pure.
+// Measurements by benchmark: the repetitions in all files, medians over them, and the rank to name. The functions are
+// pure.
 #pragma once
 
 #include <functional>
@@ -14,66 +15,67 @@
 
 namespace shakedown {
 
-/// Throws InputError for the first file with an injected fault, unless that is `allowed`.
+/// Throws InputError for the first file with an injected fault, unless faults are `allowed`.
 void refuse_faults(const std::vector<Results>&, bool allowed);
-/// The text by rank of the fallback that an operation used, as slower software than the usual one.
+/// The name of a text by rank. It says that an operation used slower software than usual.
 inline constexpr std::string_view fallback_fact = "fallback";
 
-/// Errors: InputError if a file is of a virtual GPU, which `use` does not take: "a baseline".
+/// Throws InputError if a file is from a virtual GPU. `use` names what does not accept such files: "a baseline".
 void refuse_virtual(const std::vector<Results>&, const std::string& use);
 
-/// All repetitions of one benchmark. Points into Results, which must outlive it.
+/// All repetitions of one benchmark. It has pointers into Results, which must outlive it.
 struct Benchmark {
   Key key;
   const Context* context = nullptr;
   std::vector<const Row*> rows;
 
-  const Row* error() const;   // first repetition that failed
-  const Row* waiver() const;  // first repetition, if all were waived
+  const Row* error() const;   // returns the first repetition that failed
+  const Row* waiver() const;  // returns the first repetition if all were waived
 };
 
 using Benchmarks = std::map<Key, Benchmark, std::less<>>;
 
-/// Leaves out rows of a key with another world size than its first row; machine/ranks then fails.
+/// Returns the benchmarks of these files. Omits rows whose world size differs from that of the first row with the same
+/// key; machine/ranks then fails.
 Benchmarks benchmarks_of(std::span<const Results>);
 
-/// True if a benchmark of the family was not waived.
+/// True if the family has a benchmark that was not waived.
 bool has_values_of(const Benchmarks&, const std::string& family);
 
-/// The files of a run and their index, shared by all stages of the judgement.
+/// The files of a run and their index, which all stages of the judgement share.
 class Measured {
  public:
   Measured(std::vector<Results> results) : files(std::move(results)), benchmarks(benchmarks_of(files)) {}
   Measured(std::initializer_list<Results> results) : Measured(std::vector<Results>(results)) {}
-  Measured(const Measured&) = delete;  // points into the files
+  Measured(const Measured&) = delete;  // not copied, because the index points into the files
   Measured& operator=(const Measured&) = delete;
 
   const std::vector<Results> files;
   const Benchmarks benchmarks;
 };
 
-/// Returns the median over repetitions of the value of the run; nullopt if a repetition has none.
+/// Returns the value of the run as the median over repetitions; nullopt if a repetition has no value.
 std::optional<double> run_value(const Benchmark&, const std::string& metric);
 
-/// Returns for every rank its median over repetitions; empty if no repetition has values by rank.
+/// Returns, for every rank, its median over repetitions; empty if no repetition has values by rank.
 RankValues rank_values(const Benchmark&, const std::string& metric);
 
-/// Returns the texts by rank of the last repetition; empty if it has none under that name.
+/// Returns the texts by rank of the last repetition; empty if it has none with this name.
 std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::string& metric);
 
-/// Returns the largest single value of the metric, of the run or of a rank, in any repetition, which a median hides.
+/// Returns the largest single value of the metric in any repetition, of the run or of a rank. A median would hide it.
 std::optional<double> largest_value(const Benchmark&, const std::string& metric);
 
-/// Returns the rank that the others of a collective wait for. Its own time is the shortest, by more than 5 % of theirs,
-/// and it arrived later by at least half of their waiting time. The shortest time alone is no proof: all hosts except
-/// one with a slow network have it. nullopt if there is none.
+/// Returns the rank for which the others of a collective wait. Its own time must be the shortest, by more than 5 % of
+/// that of others, and it must have arrived later by at least half of their waiting time. The shortest time alone is no
+/// proof, because all hosts have it except one with a slow network. nullopt if there is no such rank.
 std::optional<int> last_to_arrive(const RankValues& seconds, const RankValues& arrival_us);
 
-/// Returns the suspicious rank: of local work the slowest, of a collective the last to arrive. nullopt if there is no
+/// Returns the suspicious rank: for local work the slowest, for a collective the last to arrive. nullopt if there is no
 /// outlier.
 std::optional<int> slowest_rank(const Benchmark&);
 
-/// Returns the metric to show and compare if no rule names one; empty if the row has no known metric.
+/// Returns the metric that is shown and compared if no rule names one; empty if the row has no known metric.
 std::string headline_metric(const Benchmark&);
 
 }  // namespace shakedown

@@ -1,4 +1,5 @@
-// Validates result files: the reader of schema 2, and the only code for the name suffixes of Google Benchmark.
+// Reads and validates result files of schema 2. This is also the only code that knows the name suffixes of Google
+// Benchmark.
 #include "thresholds/results/results.hpp"
 
 #include <fmt/format.h>
@@ -25,8 +26,8 @@ using nlohmann::json;
 constexpr std::array<std::pair<Lack, std::string_view>, 2> waiver_prefixes{
     {{Lack::machine, "waived: "}, {Lack::software, "waived for software: "}}};
 
-// Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Every number in addition to
-// them is a metric.
+// Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). All other numbers of a row
+// are metrics.
 constexpr std::array<std::string_view, 25> not_a_metric{
     "name",         "run_name",         "run_type",       "family_index",   "per_family_instance_index",
     "repetitions",  "repetition_index", "threads",        "iterations",     "real_time",
@@ -62,7 +63,8 @@ void require_one_per_rank(const Field& array, int world_size) {
   }
 }
 
-/// A column with fewer than half known values may be an object (thresholds/results/results_writer.cpp).
+/// Reads a column as an object by rank, which may be written if fewer than half of the values are known
+/// (thresholds/results/results_writer.cpp).
 void fill_in(json& row, const Field& field, int world_size) {
   for (const char* name : columns_by_rank) {
     if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
@@ -72,7 +74,7 @@ void fill_in(json& row, const Field& field, int world_size) {
       for (auto& [word, value] : values.items()) {
         std::size_t rank = 0;
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
-        // Only one spelling is valid, so that no rank can occur twice.
+        // Only one spelling of a rank is valid, so that no rank can occur twice.
         if (error != std::errc() || rank >= all.size() || std::to_string(rank) != word) {
           field[name][metric.c_str()].refuse("\"" + word + "\" is not a rank of " + std::to_string(world_size));
         }
@@ -103,7 +105,7 @@ void read_rank_data(const Field& row, RankData& data, int world_size) {
   if (data.errors_rows < 1) row["errors_rows"].refuse("expected at least 1");
 }
 
-/// Only a failed row has such ranks.
+/// Only a failed row may have ranks with wrong data.
 void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
   if (!row.error) list.refuse("is in a row without an error");
   std::set<int> seen;
@@ -113,8 +115,8 @@ void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
   }
 }
 
-// Classifies a row: error, waiver, or neither. Since 1.8 a benchmark may also be "skipped", which measured nothing
-// either. A message without its flag is a contradiction, and counts as an error.
+// Classifies a row as an error, a waiver, or neither. Since 1.8, a benchmark may also be "skipped", which means that it
+// measured nothing. A message without its flag is a contradiction, and counts as an error.
 void read_outcome(const Field& field, Row& row) {
   const auto flag = [&](const char* name) { return field.value().contains(name) && field[name].boolean(); };
   const bool skipped = flag("skipped") && !flag("error_occurred");
@@ -148,7 +150,7 @@ Row read_row(const Field& field, int world_size) {
   }
   read_rank_data(field, row, world_size);
   if (row.error || row.waived) {
-    // Its figures are zeros of Google Benchmark, but the errors and slowdowns of a GPU are real.
+    // Figures of an error row are zeros of Google Benchmark, but the errors and slowdowns of a GPU are real.
     row.by_rank.clear();
     row.text_by_rank.clear();
     return row;
@@ -162,16 +164,16 @@ Row read_row(const Field& field, int world_size) {
   return row;
 }
 
-/// Reads the rows of a document, while it is parsed or after it.
+/// Reads the rows of a document, while the document is parsed or afterwards.
 class RowsReader {
  public:
   explicit RowsReader(const fs::path& file, int world_size) : file_(file), world_size_(world_size) {}
 
-  /// Reads the rows that are there and were not read before.
+  /// Reads the rows that were added since the last call.
   void read(json& rows) {
     for (; next_ < rows.size(); ++next_) {
       read_row_of(rows[next_], Field(file_, "benchmarks[" + std::to_string(next_) + "]", rows[next_]));
-      rows[next_] = nullptr;  // gives the memory back
+      rows[next_] = nullptr;  // frees the memory of the row
     }
   }
   std::vector<Row> take(const Field& list) {
@@ -209,7 +211,7 @@ class RowsReader {
   std::set<std::pair<std::string, int>> seen_;
 };
 
-// In rank order, each once.
+// Sorts the ranks, each of which must occur once.
 void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_size) {
   std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   if (ranks.size() != static_cast<std::size_t>(world_size)) {
@@ -222,7 +224,8 @@ void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_si
   }
 }
 
-/// The facts of hosts must agree with those of the ranks, because other code finds ranks by their index on a host.
+/// Checks that the facts of hosts agree with those of the ranks, because other code finds ranks by their index on a
+/// host.
 void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, const Field& list) {
   std::map<std::string, int> sizes;
   for (const RankFacts& rank : ranks) ++sizes[rank.host];
@@ -263,7 +266,7 @@ Context read_context(const Field& shakedown) {
   if (!named<Backend>(shakedown["backend"].text())) shakedown["backend"].refuse("expected host or cuda");
   if (!named<Tier>(shakedown["tier"].text())) shakedown["tier"].refuse("expected quick or full");
   auto context = read_as<Context>(shakedown);
-  // Version 0.1 had no time.
+  // Files of version 0.1 have no time.
   if (!context.started.empty() && !seconds_of(context.started)) {
     shakedown["started"].refuse("is \"" + context.started + "\", expected a time, as in 2026-11-22T12:00:00Z");
   }
@@ -315,12 +318,12 @@ bool is_waiver(std::string_view text) {
 
 namespace {
 
-/// Reads the parts of a result file that are there. Errors: as read_results().
+/// Reads the parts of a result file that have been parsed. Errors: those of read_results().
 class ResultsReader {
  public:
   explicit ResultsReader(const fs::path& file) : file_(file) {}
 
-  /// Reads the context, if that was not done yet, and the rows that are new.
+  /// Reads the context, unless that was done before, and the rows that are new.
   void read(json& document) {
     if (!rows_) {
       const Field root(file_, "", document);
@@ -352,7 +355,8 @@ Results read_results(const fs::path& path) {
   const std::string text = read_file(path);
   const fs::path file = shown(path);
   ResultsReader reader(file);
-  // Google Benchmark writes the context first. A file that has it later is read after it was parsed.
+  // Google Benchmark writes the context first. If a file has it later, the context is read after the whole file is
+  // parsed.
   json document = parse_json(path, text, "benchmarks", [&](json& so_far) {
     if (so_far.contains("context")) reader.read(so_far);
   });
@@ -377,7 +381,7 @@ std::vector<fs::path> result_files(const fs::path& folder) {
   return files;
 }
 
-/// Returns the file that a path with links leads to.
+/// Returns the file to which a path with links leads.
 fs::path followed(const fs::path& file) {
   const TimedCall call("stat", file);
   return fs::weakly_canonical(file);
@@ -385,7 +389,7 @@ fs::path followed(const fs::path& file) {
 
 namespace {
 
-/// True if the folder has folders of nodes with runs in them, as ci/slurm/array.sbatch leaves it.
+/// True if the folder contains folders of nodes with runs in them, as ci/slurm/array.sbatch makes it.
 bool has_runs_of_nodes(const fs::path& folder) {
   std::error_code error;
   for (const auto& node : fs::directory_iterator(folder, error)) {
@@ -411,7 +415,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     std::vector<fs::path> inside = result_files(path);
     if (inside.empty()) {
       for (const auto& entry : fs::directory_iterator(path)) {
-        // Stored tuning choices are JSON files next to the runs.
+        // Stored tuning choices are JSON files in a folder next to the runs.
         if (!entry.is_directory(error) || entry.path().filename() == "choices") continue;
         const auto below = result_files(entry.path());
         inside.insert(inside.end(), below.begin(), below.end());
@@ -433,7 +437,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     files.insert(files.end(), inside.begin(), inside.end());
   }
   std::vector<Results> all;
-  std::set<fs::path> seen;  // a file named twice is read once
+  std::set<fs::path> seen;  // a file that is named twice is read once
   for (const fs::path& file : files) {
     if (seen.insert(followed(file)).second) all.push_back(read_results(file));
   }

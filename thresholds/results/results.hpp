@@ -1,5 +1,5 @@
-// Result files: the output of Google Benchmark, the facts of the machine, and every rank's figures (schema 2). The only
-// reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
+// Result files: the output of Google Benchmark, the facts of the machine, and every rank's figures (schema 2). Only
+// this code reads and writes the format. It uses no MPI, no CUDA and no clock.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace shakedown {
 
 inline constexpr int results_schema = 2;
 
-/// The file in the folder of a soak. Its rounds are not result files.
+/// The file of rounds in the folder of a soak. The rounds are not result files.
 inline constexpr std::string_view soak_file = "rounds.jsonl";
 
-/// Which rows a run of its tier has (bench/): 2 has the sustained load in quick and peer copies by shifts,
-/// 3 the latency of the host's memory, 4 what disturbs processors and how fast they launch, and moving inversions in
-/// the full tier's memory test, 5 steps whose ranks share the state, 6 checkpoints.
+/// The version of the set of rows (bench/). 2 added the sustained load in quick and peer copies by shifts. 3 added the
+/// latency of the host's memory. 4 added jitter and launches, and moving inversions in the memory test of the full
+/// tier. 5 added steps whose ranks share the state, and 6 added checkpoints.
 inline constexpr int current_plan = 6;
 
-/// Another program's process on a GPU before the measurement.
+/// A process of another program on a GPU before the measurement.
 struct OtherProcess {
   std::optional<int> pid;
   std::optional<std::string> name;
@@ -42,7 +42,7 @@ void members(Archive& archive, OtherProcess& process) {
   archive("pid", process.pid)("name", process.name)("memory_bytes", process.memory_bytes);
 }
 
-/// One process of the run and its device. Unknown is nullopt, "null" in the file.
+/// One process of the run and its device. An unknown fact is nullopt, which is "null" in the file.
 struct RankFacts {
   int rank = 0;
   std::string host;
@@ -53,35 +53,38 @@ struct RankFacts {
   std::optional<int> numa;
   std::optional<std::string> cpus;  // "0-3,8"
   std::optional<double> sm_mhz_max = {}, power_limit_w = {};
-  std::optional<std::vector<OtherProcess>> processes = {};  // of others, at the start; nullopt: unknown
-  std::optional<double> memory_kept_mib = {};  // additional memory in use on its GPU after the family; negative: freed
+  /// Processes of other programs at the start; nullopt if unknown.
+  std::optional<std::vector<OtherProcess>> processes = {};
+  /// Additional memory in use on its GPU after the family; negative if memory was freed.
+  std::optional<double> memory_kept_mib = {};
 };
 
 template <class Archive>
 void members(Archive& archive, RankFacts& r) {
   archive("rank", r.rank)("host", r.host)("local_rank", r.local_rank)("device", r.device);
   archive("uuid", r.uuid)("serial", r.serial)("pci", r.pci)("memory_bytes", r.memory_bytes);
-  archive.or_minus_one("numa", r.numa);  // on a machine without NUMA nodes
+  archive.or_minus_one("numa", r.numa);  // -1 on a machine without NUMA nodes
   archive("cpus", r.cpus)("sm_mhz_max", r.sm_mhz_max)("power_limit_w", r.power_limit_w)("processes", r.processes);
   archive.unless("memory_kept_mib", r.memory_kept_mib);
 }
 
-/// The device name for a rank that could not open its device.
+/// Beginning of the device name of a rank that could not open its device.
 inline constexpr std::string_view no_device = "no usable ";
 
-/// The device name of a virtual GPU begins with this, before the name of the GPU whose peaks it has.
+/// Beginning of the device name of a virtual GPU. The name of the GPU follows whose peaks it has.
 inline constexpr std::string_view virtual_device = "virtual ";
 
-/// One host: its NVIDIA GPUs on the PCI bus, and those that a mask or a scheduler left visible.
+/// One host: its NVIDIA GPUs on the PCI bus, and the GPUs that a mask or a scheduler shows.
 struct HostFacts {
   std::string host;
   std::optional<int> pci_gpus;
-  std::optional<int> visible_gpus;  // as the backend reports it
-  std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
+  std::optional<int> visible_gpus;  // number of GPUs that the backend reports
+  std::optional<int> masked_gpus;   // number of GPUs that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null: no mask
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
-  std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
-  std::optional<std::string> leaf = {};           // switch, as the site file says
-  // Errors that its rails counted while this was measured, by port ("mlx5_3/1").
+  /// A file that shows that the kernel driver is loaded: "/sys/module/nvidia".
+  std::optional<std::string> nvidia_driver = {};
+  std::optional<std::string> leaf = {};  // leaf switch, from the site file
+  // By port ("mlx5_3/1"): the errors that the rails of the host counted during this measurement.
   std::map<std::string, ErrorCounts> port_errors = {};
 };
 
@@ -90,7 +93,7 @@ struct SuiteFacts {
   bool dirty = false;
 };
 
-/// The expected numbers of ranks and hosts, and their backend; nullopt if not given.
+/// The expected numbers of ranks and hosts, and the expected backend; nullopt if not given.
 struct Expected {
   std::optional<int> ranks, hosts;
   std::optional<Backend> backend;
@@ -116,7 +119,7 @@ void members(Archive& archive, Expected& expected) {
 /// An expected host that has not started, with the message of the launcher.
 struct AbsentHost {
   std::string host, reason;
-  std::optional<bool> driver_hangs = std::nullopt;  // it answered, but a call of its driver did not
+  std::optional<bool> driver_hangs = std::nullopt;  // true if the host answered, but a call of its driver did not
   bool operator==(const AbsentHost&) const = default;
 };
 
@@ -125,11 +128,12 @@ void members(Archive& archive, AbsentHost& absent) {
   archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs);
 }
 
-/// NCCL's state, as far as it is known.
+/// The state of NCCL, as far as it is known.
 struct NcclFacts {
-  std::optional<std::string> nvls;                                // "on" | "off"
-  std::optional<std::string> transport, transport_between_hosts;  // inside hosts: "P2P", "P2P,SHM"; "NET"
-  std::vector<NcclLink> links;  // between ranks; first those inside a host without P2P; at most most_links
+  std::optional<std::string> nvls;  // "on" or "off"
+  /// Inside hosts: "P2P" or "P2P,SHM"; between hosts: "NET".
+  std::optional<std::string> transport, transport_between_hosts;
+  std::vector<NcclLink> links;  // links between ranks; those inside a host without P2P are first; at most most_links
   int links_left_out = 0;
 };
 
@@ -141,11 +145,11 @@ void members(Archive& archive, NcclFacts& nccl) {
   archive.unless("links", nccl.links).unless("links_left_out", nccl.links_left_out);
 }
 
-/// Parses --expect: "ranks=8,hosts=2,backend=cuda", any of them. A repeated item replaces the earlier one. Errors:
+/// Parses --expect, which has any of "ranks=8,hosts=2,backend=cuda". A repeated item replaces the earlier one. Errors:
 /// InputError.
 Expected parse_expected(const std::string& text);
 
-/// One line of a roster: a host that must report, optionally with its number of ranks.
+/// One line of a roster: a host that must report. Its number of ranks is optional.
 struct RosterEntry {
   std::string host;
   std::optional<int> ranks;
@@ -158,10 +162,10 @@ void members(Archive& archive, RosterEntry& entry) {
   archive("host", entry.host)("ranks", entry.ranks);
 }
 
-/// The part of a whole run that the user requested, so that other rows are not missing.
+/// Which part of a whole run the user requested. Other rows do not count as missing.
 struct Asked {
   FamilySet families;
-  std::optional<std::string> filter;  // --benchmark_filter: other rows were not requested
+  std::optional<std::string> filter;  // --benchmark_filter; rows that it excludes were not requested
   std::vector<RosterEntry> roster;
 
   bool everything() const { return families.all() && !filter && roster.empty(); }
@@ -199,21 +203,24 @@ struct Context {
   Asked asked;
   std::vector<std::string> argv;
   std::vector<RankFacts> ranks;
-  std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
-  std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
+  /// Versions of driver cuda cublaslt cudnn nccl mpi benchmark.
+  std::map<std::string, std::optional<std::string>> versions;
+  /// Tuning variables on a list of permitted names, and lines of NCCL files.
+  std::map<std::string, std::string> environment;
   NcclFacts nccl;
-  std::map<std::string, std::string> algorithms;  // tuning choices by key, in words of the backend
+  std::map<std::string, std::string> algorithms;  // by key: tuning choices, in words of the backend
   std::vector<HostFacts> inventory;
-  std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
-  std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
-  int plan = 1;                          // see current_plan; of files that do not say, the first
-  std::optional<std::string> choices;    // the file of what earlier runs have tuned, where there was one
-  std::vector<std::string> crashed;      // families in which an earlier program of this run died
-  std::vector<DeadRank> dead_ranks;      // the ranks that died with it, if they are known
-  std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
-  std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
-  bool strangers_could_join = false;     // ranks over TCP without a secret: any program on the network could be one
-  int start_attempts = 1;                // launches that were needed to start the ranks
+  std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if a fault was injected
+  std::optional<std::string> telemetry;  // "every 10 ms", "off", or why there is no telemetry; null on the host backend
+  int plan = 1;                          // see current_plan; 1 for files that do not have it
+  std::optional<std::string> choices;    // file with the tuning choices of earlier runs, if there was one
+  std::vector<std::string> crashed;      // families in which an earlier program of this run crashed
+  std::vector<DeadRank> dead_ranks;      // ranks that died in these crashes, if they are known
+  std::vector<std::string> lost_hosts;   // hosts that were lost in these crashes and are not in this measurement
+  std::vector<AbsentHost> absent;        // hosts that did not start and are in no measurement of this run
+  /// True: ranks used TCP without a secret, so any program on the network could pretend to be a rank.
+  bool strangers_could_join = false;
+  int start_attempts = 1;  // number of launches that were needed to start the ranks
 };
 
 template <class Archive>
@@ -233,26 +240,25 @@ void members(Archive& archive, Context& c) {
   archive.unless("strangers_could_join", c.strangers_could_join);
 }
 
-/// A value of each rank; index = rank, missing = this rank has none.
+/// A value of each rank, by index. If a value is missing, the rank has none.
 using RankValues = std::vector<OptionalDouble>;
 using ByRank = std::map<std::string, RankValues>;
 
-/// Texts by rank: facts that are not numbers (driver "580.159.03"), or the explanation of a number or of its absence
-/// under the same name. nullopt = no text for this rank.
+/// By name: a text of each rank. It is a fact that is not a number (driver "580.159.03"), or explains the number with
+/// the same name, or why there is none. nullopt: the rank has no text.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
-/// Counts by rank; nullopt if not counted.
+/// By name: a count of each rank; nullopt if it was not counted.
 using CountsByRank = std::map<std::string, std::vector<std::optional<std::uint64_t>>>;
 
-/// The values of the ranks of a row. A file may write them as an object by rank, {"3": 396.2}, and does so if fewer
-/// than half are known.
+/// The values of the ranks of a row. If fewer than half are known, a file has them as an object by rank: {"3": 396.2}.
 struct RankData {
   ByRank by_rank;
   TextByRank text_by_rank;
-  ByRank throttle;               // as Throttle, by rank: each reason that lowered some rank's clock
-  CountsByRank errors;           // as ErrorCounts, by rank: each counter that has grown on some rank
-  int errors_rows = 1;           // the number of rows that share one reading of the counters
-  std::vector<int> wrong_ranks;  // ranks with wrong data
+  ByRank throttle;               // like Throttle, by rank: each reason that lowered the clock of some rank
+  CountsByRank errors;           // like ErrorCounts, by rank: each counter that increased on some rank
+  int errors_rows = 1;           // number of rows for which the counters were read once
+  std::vector<int> wrong_ranks;  // ranks whose data was wrong
 
   Throttle throttle_of(int rank) const;
   ErrorCounts errors_of(int rank) const;
@@ -265,31 +271,30 @@ void members(Archive& archive, RankData& data) {
   archive.unless("errors_rows", data.errors_rows, 1);
 }
 
-/// One repetition of one benchmark. A waived benchmark lacks a part: the machine does not support it, or software is
-/// missing or too old.
+/// What a waived benchmark needs: machine: the machine does not support it. software: software is missing or too old.
 enum class Lack { machine, software };
 
 struct Row : RankData {
-  Key key;  // family/name:value/..., Google Benchmark's suffixes removed
+  Key key;  // family/name:value/..., without the suffixes of Google Benchmark
   int repetition = 0;
-  int repetitions = 1;                    // number that was requested
-  double iterations = 1;                  // 0: not given
-  double real_time = 0;                   // in seconds, whatever unit the file has
+  int repetitions = 1;                    // number of repetitions that were requested
+  double iterations = 1;                  // 0 if not given
+  double real_time = 0;                   // in seconds, although the file may have another unit
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gb_per_s, latency_us, cv, ...
-  std::optional<std::string> error;       // an error row; a waiver is not an error
-  std::optional<std::string> waived;      // reason
-  Lack lack = Lack::machine;              // if waived
+  std::optional<std::string> error;       // set for an error row; a waiver is not an error
+  std::optional<std::string> waived;      // the reason
+  Lack lack = Lack::machine;              // if the row is waived: what it needs
 };
 
 struct Results {
   std::filesystem::path file;
   Context context;
   std::vector<Row> rows;    // iteration rows in file order, without aggregates
-  std::string sha256 = {};  // of the file; empty: not read from a file
+  std::string sha256 = {};  // of the file; empty if the results were not read from a file
 };
 
 /// Returns the key for a name of Google Benchmark, without its suffixes (/manual_time, /repeats:3, /iterations:10,
-/// /min_time:..., /real_time, /process_time, /threads:n, /min_warmup_time:...). Only this function knows them.
+/// /min_time:..., /real_time, /process_time, /threads:n, /min_warmup_time:...).
 std::string key_of(std::string_view benchmark_name);
 
 /// Returns the text of an error row for a waived benchmark.
@@ -297,14 +302,15 @@ std::string waiver_text(std::string_view reason, Lack = Lack::machine);  // "wai
 bool is_waiver(std::string_view text);
 
 /// Reads one file. Errors: InputError with the file if it is missing, empty, truncated, not strict JSON, of another
-/// schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
+/// schema, without context.shakedown, has zero benchmarks, or has a field of the wrong type.
 Results read_results(const std::filesystem::path& file);
 
-/// Returns every *.json of a folder except verdict.json and baseline.json, sorted by name; empty without a folder.
+/// Returns all *.json files of a folder except verdict.json and baseline.json, sorted by name; empty if the folder does
+/// not exist.
 std::vector<std::filesystem::path> result_files(const std::filesystem::path& folder);
 
-/// Reads files and, for a folder, its result files, or if it has none, those of its subfolders, which are launches.
-/// Errors: as above, and for a folder without result files.
+/// Reads files. For a folder, reads its result files; if it has none, reads those of its subfolders, which are
+/// launches. Errors: those of read_results(file), and InputError for a folder without result files.
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// Returns the text of a result file: `google_benchmark_json` with context.shakedown, by_rank and the matrices of pairs

@@ -29,14 +29,14 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// A column with fewer than half known values is written as an object: {"3": 396.2} instead of three nulls.
+/// Writes a column as an object if fewer than half of its values are known: {"3": 396.2} instead of three nulls.
 void thin_out(ordered_json& row) {
   for (const char* name : columns_by_rank) {
     if (!row.contains(name)) continue;
     for (auto& [metric, values] : row[name].items()) {
       const auto unknown = std::count(values.begin(), values.end(), nullptr);
       if (2 * static_cast<std::size_t>(unknown) <= values.size()) continue;
-      ordered_json::object_t known;  // a list, because operator[] would search all ranks
+      ordered_json::object_t known;  // built as a list, because operator[] would search all ranks
       for (std::size_t rank = 0; rank < values.size(); ++rank) {
         if (!values[rank].is_null()) known.emplace_back(std::to_string(rank), values[rank]);
       }
@@ -45,8 +45,8 @@ void thin_out(ordered_json& row) {
   }
 }
 
-// Google Benchmark copies the program path and the host name unchanged; bytes that are not UTF-8 would make the
-// document unreadable. A round trip through a JSON string replaces them.
+// Replaces bytes that are not UTF-8, because they would make the document unreadable; Google Benchmark copies the
+// program path and the host name unchanged. A round trip through a JSON string does this.
 std::string valid_utf8(std::string_view text) {
   return document_of_text(text_of_document(json(text), -1)).get<std::string>();
 }
@@ -65,7 +65,7 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
-/// A row that was measured again occurs several times, each as if it were the only one.
+/// Numbers the repetitions. A row that was measured again occurs several times, each time as if it were the only one.
 void number_repetitions(ordered_json& rows) {
   std::map<std::string, int> count, number;
   const auto is_first_of_one = [](const ordered_json& row) {
@@ -81,7 +81,7 @@ void number_repetitions(ordered_json& rows) {
   }
 }
 
-/// Adds the data of key and repetition to an iteration row.
+/// Adds the data of a key and repetition to its iteration row.
 void add_rank_data(ordered_json& row, const std::map<std::string, std::vector<RankData>>& all) {
   if (row.value("run_type", "") != "iteration") return;
   const auto found = all.find(key_of(row.value("name", "")));
@@ -102,7 +102,7 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
                           const std::map<std::string, std::vector<RankData>>& data) {
   ordered_json document = parse_google_benchmark(google_benchmark_json);
   document["context"]["shakedown"] = Writer::written(context);
-  // One line per row: with an indent, 10,000 ranks would be 10,000 lines in each row.
+  // Writes each row as one line. With an indent, a row of 10,000 ranks would have 10,000 lines.
   std::string text = "{\n\"context\": " + text_of_document(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   number_repetitions(document["benchmarks"]);

@@ -1,4 +1,4 @@
-// Parses strict JSON without duplicate keys. Errors name the position and the reason.
+// Parses strict JSON without duplicate keys. An error gives the position and the reason.
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Builds the document like nlohmann::json::parse, but rejects a duplicate key in one object. Readers may choose either
-// value (RFC 8259), so a file could show different values to a person and to the judge.
+// Builds the document like nlohmann::json::parse, but rejects an object in which a key occurs twice. A reader may use
+// either value (RFC 8259), so such a file could show one value to a person and another to the judge.
 class StrictDocument : public json::json_sax_t {
  public:
   StrictDocument(const fs::path& file, std::string list, std::function<void(json&)> visit)
@@ -68,7 +68,7 @@ class StrictDocument : public json::json_sax_t {
     open_.pop_back();
     return completed();
   }
-  // The elements of the list are in the array that the document has open.
+  // True if the array `list` is the innermost one that is open, so that its last element is complete.
   bool completed() {
     if (is_in_list_ && open_.size() == 2 && open_.back()->is_array()) visit_(root_);
     return true;
@@ -77,7 +77,7 @@ class StrictDocument : public json::json_sax_t {
   const fs::path& file_;
   const std::string list_;
   const std::function<void(json&)> visit_;
-  bool is_in_list_ = false;  // of the members of the document, the one that is read
+  bool is_in_list_ = false;  // true while the member `list` of the document is read
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;
@@ -94,7 +94,7 @@ json parse_json(const fs::path& file, const std::string& text, const std::string
   }
   StrictDocument document(file, list, visit);
   if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
-  // Depending on the version, the position is the end of the text or one after it.
+  // In some versions the position is the end of the text, in others one after it.
   if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
   throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }

@@ -13,7 +13,7 @@ bool is_for_any_gpu(const Profile& profile) {
   return profile.match.backend == Backend::cuda && profile.match.devices.empty();
 }
 
-/// The backend whose profiles are for results of `backend`.
+/// Returns the backend whose profiles are used for results of `backend`.
 Backend profiles_of(Backend backend) { return backend == Backend::virtual_gpu ? Backend::cuda : backend; }
 
 std::string quoted(const std::vector<std::string>& words) {
@@ -22,7 +22,7 @@ std::string quoted(const std::vector<std::string>& words) {
   return text;
 }
 
-/// Returns the devices with their ranks, the rarest first.
+/// Returns the devices with their ranks, beginning with the device that the fewest ranks have.
 std::string kinds_of(const std::vector<Results>& results) {
   std::vector<Holder> holders;
   for (const RankFacts& rank : results.front().context.ranks) {
@@ -64,7 +64,8 @@ bool fits(const Profile& profile, Backend backend, const std::vector<std::string
 }
 
 Scale scale_of(const Context& context) {
-  // The first rank represents all, because they are of one kind, and each of 10,000 values calls this.
+  // The first rank represents all, because all have the same kind of device. Reading all ranks would be slow, because
+  // each of 10,000 values calls this function.
   const double highest = context.ranks.empty() ? 0 : context.ranks.front().sm_mhz_max.value_or(0);
   return {context.world_size, context.hosts, context.nccl.nvls != "off", highest};
 }
@@ -76,7 +77,7 @@ std::vector<std::string> devices_of(const std::vector<Results>& results) {
       (rank.device.rfind(no_device, 0) == 0 ? without : devices).insert(rank.device);
     }
   }
-  // Ignores ranks without a device, which have findings of their own.
+  // Ignores ranks without a device, because they have findings of their own.
   if (devices.empty()) devices = without;
   return {devices.begin(), devices.end()};
 }
@@ -168,14 +169,14 @@ Expansion expand(const Rule& rule, const Context& context) {
   if (has("shift")) {
     for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
   } else if (has("rank")) {
-    // Products are always local; keys of bench_gemm therefore omit that.
+    // Products are always local, so keys of bench_gemm do not say that.
     const bool said = largest > 1 || rule.benchmark.family() != "gemm";
     for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
   } else if (largest < 2) {
     add({{"src", 0}, {"dst", 1}});
     expansion.no_pair = true;
   } else {
-    const bool both_ways = rule.benchmark.part("dir") == "both";  // once for each pair
+    const bool both_ways = rule.benchmark.part("dir") == "both";  // counts each pair once
     for (int src = 0; src < largest; ++src) {
       for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
         if (src != dst) add({{"src", src}, {"dst", dst}});
@@ -186,8 +187,9 @@ Expansion expand(const Rule& rule, const Context& context) {
 }
 
 std::vector<int> required_ranks(const Key& key, const Context& context) {
-  // The figure of a pair is at its destination, with both directions at both ends, on every host that has both ranks.
-  // The figure of a rank that works alone is on every host that has the rank.
+  // Returns the ranks that have the value. The figure of a pair is at its destination, or at both ends if it has both
+  // directions, on every host that has both ranks. The figure of a rank that works alone is on every host that has this
+  // rank.
   const bool pair = !key.part("src").empty() && !key.part("dst").empty();
   const bool alone = !key.part("active").empty(), shift = !key.part("shift").empty();
   const bool even = key.part("ranks") == "even", both_ends = pair && key.part("dir") == "both";

@@ -45,7 +45,7 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
   classify(finding, Code::crashed);
   finding.key = machine_key(Code::crashed);
   finding.status = Status::fail;
-  // Each crash took a host with it, and the others continued.
+  // Each crash was the loss of a host, and the other hosts continued.
   if (lost.size() >= families.size()) {
     finding.detail = plural(static_cast<int>(lost.size()), "host") + " lost in " + joined(families) +
                      "; the other hosts then measured without " + (lost.size() == 1 ? "it" : "them");

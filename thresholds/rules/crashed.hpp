@@ -1,4 +1,4 @@
-// Programs that crashed during the measurement, even if their families were measured afterwards.
+// Reports programs that crashed during the measurement, even if their families were measured afterwards.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,9 @@
 
 namespace shakedown {
 
-/// Returns a fail with the key machine/crashed. It names the families, the hosts if each death took one along, else the
-/// GPUs of the ranks that died, if they are known. nullopt if no program died.
+/// Returns a fail with the key machine/crashed. It names the families. If each crash was the loss of a host, it also
+/// names the hosts; otherwise it names the GPUs of the ranks that died, if they are known. nullopt if no program
+/// crashed.
 std::optional<Finding> judge_crashed(const std::vector<Results>&);
 
 }  // namespace shakedown

@@ -1,5 +1,6 @@
-// Checks that measurements of one run are consistent. Each may meet its own limit, or have none, and still be
-// impossible next to another: a training step at a fifth of the predicted rate was once reported as 98 % efficient.
+// Checks that measurements of one run agree with each other. A figure may meet its own limit, or have none, and still
+// be impossible in view of another figure: a training step at a fifth of the predicted rate was once reported as 98 %
+// efficient.
 #include "thresholds/rules/crosscheck.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ double number_of(const Key& key, const char* name) { return static_cast<double>(
 
 bool good(const Benchmark& benchmark) { return benchmark.error() == nullptr && benchmark.waiver() == nullptr; }
 
-// True if all parts of the key are in `known`, so that it is no variant and no subset of ranks.
+// True if `known` has all parts of the key, so that the row is no variant and is not limited to some ranks.
 bool only_has(const Key& key, std::initializer_list<std::string_view> known) {
   const auto& parts = key.parts();
   return std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
@@ -72,12 +73,13 @@ class Checker {
     findings_.push_back(f);
   }
 
-  // Returns the rate at which one GPU writes to another, one pair at a time or all at once: the median over all pairs.
+  // Returns the rate at which one GPU writes to another, as the median over all pairs. Either one pair or all pairs
+  // copy at a time.
   std::optional<double> copy_rate() const {
     std::vector<double> rates;
     for (const auto& [key, benchmark] : benchmarks_) {
       if (key.family() != "p2p" || !good(benchmark) || key.part("dir") == "both") continue;
-      if (key.part("engine") == "sm") continue;  // kernels copy less, least of all by reads
+      if (key.part("engine") == "sm") continue;  // copies by kernels are slower, and their reads are the slowest
       for (const auto& value : rank_values(benchmark, "copy_gb_per_s")) {
         if (value) rates.push_back(*value);
       }
@@ -102,7 +104,7 @@ class Checker {
     const int ranks = benchmark.context->world_size;
     const auto comm = ranks > 1 && model != nullptr ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
     if (model == nullptr || !step || !gemm || !comm) return;
-    // The count of the step itself, if it has one, because variants of the model differ.
+    // Uses the number of operations that the step itself reports, if it does, because variants of the model differ.
     const auto counted = run_value(benchmark, "model_tflops");
     const double flops = counted ? *counted * 1e12 * *step * 1e-3 : model->flops_per_token * tokens;
     if (!(flops > 0)) return;
@@ -129,7 +131,8 @@ class Checker {
     findings_.push_back(f);
   }
 
-  // For bf16: the slowest of the largest products, which are at the power limit, and the highest rate of any rank.
+  // Returns two rates of bf16: that of the slowest rank in the largest products, which are at the power limit, and the
+  // highest rate of any rank.
   std::optional<std::pair<double, double>> gemm_rates() const {
     std::optional<double> slowest;
     double highest = 0;
@@ -143,9 +146,10 @@ class Checker {
     return slowest ? std::optional(std::pair(*slowest, highest)) : std::nullopt;
   }
 
-  // Returns the time of an AllReduce of `bytes`: by bandwidth from the nearest measured size above, else the largest.
+  // Returns the time of an AllReduce of `bytes`. Computes it from the bandwidth of the next larger size that was
+  // measured, or of the largest size if there is none.
   std::optional<double> allreduce_ms(double bytes, int ranks) const {
-    std::optional<std::pair<double, double>> above, largest;  // bytes, us
+    std::optional<std::pair<double, double>> above, largest;  // bytes and microseconds
     for (const auto& [key, benchmark] : benchmarks_) {
       if (key.family() != "allreduce" || !good(benchmark) || benchmark.context->world_size != ranks) continue;
       if (!only_has(key, {"dtype", "bytes"})) continue;

@@ -65,7 +65,7 @@ Expected parse_expected(const std::string& text) {
 
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
   std::vector<RosterEntry> roster;
-  std::set<std::string> seen;  // lower-case names, and "node7." for node7.example
+  std::set<std::string> seen;  // names in lower case; "node7." stands for node7.example
   for (const ListedHost& host : hosts_of_file(read_file(file), file.string())) {
     const auto name = lower(host.name), short_name = name.substr(0, name.find('.'));
     if (seen.contains(name) || seen.contains(short_name == name ? name + "." : short_name)) {

@@ -1,4 +1,5 @@
-// The expected ranks, hosts and backend, with the source of each number. Pure except for reading a roster.
+// The expected ranks, hosts and backend, and where each number comes from. The functions are pure, except for reading a
+// roster.
 #pragma once
 
 #include <filesystem>
@@ -16,11 +17,11 @@ struct Expectation {
   std::string ranks_said_by, hosts_said_by, backend_said_by;
 };
 
-/// Parses lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1:
-/// what; what to do".
+/// Parses a roster. Its lines are "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors:
+/// InputError "file:line:1: what is wrong; how to fix it".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
-/// Returns the expectation from options, the roster and the runs, in this order.
+/// Returns the expectation. Options have priority, then the roster, then what the runs recorded.
 Expectation expectation(const std::vector<Results>&, const JudgeOptions&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Derives the expected rates between hosts.
+// Computes the expected rates between hosts.
 #include "thresholds/rules/fabric_rates.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace shakedown {
 namespace {
 
-// Smaller sizes are bound by latency, and there are no published figures.
+// Smaller sizes are limited by latency, and no figures are published for them.
 constexpr long long bandwidth_bound = 1LL << 30;
 
 Rule floor_rule(const Key& key, double floor, std::string source) {
@@ -23,7 +23,7 @@ Rule floor_rule(const Key& key, double floor, std::string source) {
   return rule;
 }
 
-// Rules for one host apply inside each host of several.
+// Returns rules for one host, applied to the rows that are measured inside each of several hosts.
 std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& benchmarks) {
   std::vector<Rule> rules;
   for (const Rule& rule : profile.rules) {
@@ -40,10 +40,10 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
   return rules;
 }
 
-// Returns the rate of one host: as measured inside hosts, else the profile's limit, else the rate of its GPUs' links,
-// which NCCL's rings cannot exceed.
+// Returns the rate of one host: as measured inside hosts, else the profile's limit, else the rate of the links of its
+// GPUs, which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
-  // AllReduce of two hosts is the same operation.
+  // An AllReduce of two hosts is the same operation.
   const Key operation = world.key.family() == "pairs"
                             ? Key("allreduce").set("dtype", "f32").set("bytes", world.key.part("bytes"))
                             : world.key;
@@ -82,7 +82,7 @@ std::optional<SiteFabric> fabric_as_read(const Measured& measured) {
     return lowest;
   };
   const auto nics = least("ib_ports"), rate = least("ib_rate_gbit");
-  constexpr double max_nics = 1024;  // no host has more; larger numbers are read errors
+  constexpr double max_nics = 1024;  // no host has more NICs, so a larger number is a read error
   if (!nics || !rate || !(*nics >= 1 && *nics <= max_nics) || !(*rate > 0)) return std::nullopt;
   return SiteFabric{static_cast<int>(*nics), *rate, std::nullopt, "as pre-flight read it"};
 }

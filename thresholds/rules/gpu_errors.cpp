@@ -1,4 +1,4 @@
-// Errors and slowdowns that fail a GPU, whatever its performance.
+// Decides which errors and slowdowns fail a GPU, however fast it is.
 #include "thresholds/rules/gpu_errors.hpp"
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 namespace shakedown {
 namespace {
 
-// The count, and the first row with it.
+// A count, and the first row in which it occurred.
 struct Counted {
   std::uint64_t count = 0;
   std::string first;
 };
 
-// This number of corrected errors fails: a row of memory that is hit a few times is replaced by a spare one (NVIDIA GPU
-// memory error management), so thousands mean that nothing replaces it. A public report has thousands in a second
-// (NVIDIA/NVSentinel issue 1748).
+// A GPU fails if it has this number of corrected errors. A row of memory with several errors is replaced by a spare one
+// (NVIDIA GPU memory error management), so thousands of errors mean that nothing replaces it. A public report has
+// thousands in a second (NVIDIA/NVSentinel issue 1748).
 constexpr std::uint64_t corrected_storm = 1000;
 
-// Timed seconds of a family on a watched GPU, and the part of them with a lower clock.
+// Timed seconds of a family on a GPU with telemetry, and the part of them in which its clock was lowered.
 struct Watched {
   double seconds = 0, slowed = 0;
 };
@@ -33,7 +33,7 @@ struct Record {
   std::map<std::string, Counted> errors;
   std::map<std::string, Watched> families;
   std::set<std::string> reasons;
-  std::string slowed_first;  // row
+  std::string slowed_first;  // name of the row
 };
 
 void add_errors(const std::string& key, const ErrorCounts& errors, Record& record) {
@@ -71,8 +71,8 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
       const auto rank = static_cast<std::size_t>(facts.rank);
       Record& record = records.at(rank);
       if (record.facts == nullptr) record.facts = &facts;
-      // Counters are read about once a second, and all rows since the last reading have its counts. Successive rows
-      // with equal counts, up to their stated number, therefore share one reading.
+      // Counters are read about once a second, and all rows since the last reading get its counts. Therefore successive
+      // rows with equal counts, up to the stated number of rows, belong to one reading.
       ErrorCounts last;
       int rows_of_last = 0;
       for (const Row& row : file.rows) {
@@ -112,7 +112,8 @@ Finding finding_of(const Record& record, Code code, bool fails) {
   return f;
 }
 
-// Returns the finding about errors that fail, or about those that do not; nullopt if there are none.
+// Returns the finding about errors that fail, or, if `fails` is false, about the other errors. nullopt if there are
+// none.
 std::optional<Finding> judge_errors(const Record& record, bool fails) {
   std::vector<std::string> said, advice;
   for (const auto& [error, counted] : record.errors) {

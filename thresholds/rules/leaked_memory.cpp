@@ -21,7 +21,7 @@ bool has_own_memory(std::string_view family) {
 }  // namespace
 
 std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, const FamilySet& families) {
-  std::map<int, Finding> worst;  // by rank
+  std::map<int, Finding> worst;  // by rank: its largest leak
   for (const Results& file : files) {
     const auto own = file.rows.empty() ? std::string() : file.rows.front().key.family();
     if (!has_own_memory(own) || !families.contains(own)) continue;

@@ -9,9 +9,9 @@
 
 namespace shakedown {
 
-/// Returns machine/memory/rank:N, a warning, for each rank whose GPU has more than 64 MiB more in use after copies,
-/// streams or memory tests: the next family has less, and a program that runs for days fails. Memory that libraries
-/// keep by design (communicators, the code of products) is not judged.
+/// Returns a warning machine/memory/rank:N for each rank whose GPU has at least 64 MiB more memory in use after copies,
+/// streams or memory tests. The next family then has less memory, and a program that runs for days would fail. Memory
+/// that libraries keep by design (communicators, code of products) is not judged.
 std::vector<Finding> judge_leaked_memory(const std::vector<Results>&, const FamilySet& families);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Checks that the run covers the whole machine: all hosts, ranks and GPUs, each once, in one complete run.
+// Checks that the run includes the whole machine: all hosts, ranks and GPUs, each once, in one complete run.
 #include "thresholds/rules/machine.hpp"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::map<std::string, std::vector<const RankFacts*>> ranks_by_host(const Context
   return hosts;
 }
 
-// Returns nullptr if the inventory has nothing about this host.
+// Returns the facts of a host; nullptr if the results have none.
 const HostFacts* facts_of(const Context& context, const std::string& host) {
   const auto found = std::find_if(context.inventory.begin(), context.inventory.end(),
                                   [&](const HostFacts& facts) { return facts.host == host; });
@@ -62,14 +62,15 @@ Finding judge_complete(const Files& files, const JudgeOptions& options) {
   return finding;
 }
 
-// Families of one run follow each other. A file that began much earlier or later than another is from another launch.
+// The families of a run are measured one after the other. A file that began much earlier or later than another is from
+// another launch.
 constexpr double max_seconds_apart = 24 * 3600;
 
 const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
 
 std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
 
-// Returns a fact in which two files of one run differ; empty if they agree. For host names see judge_hosts.
+// Returns a fact that differs between two files of one run; empty if they agree. judge_hosts checks the names of hosts.
 std::string contradiction(const Context& a, const Context& b) {
   if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
   if (a.plan != b.plan || a.tier != b.tier) return "were measured by different plans";
@@ -93,14 +94,14 @@ std::string contradiction(const Context& a, const Context& b) {
   return "";
 }
 
-// Returns a contradiction between the state of NVLS and the setting that disables it.
+// Returns a contradiction between the state of NVLS and the setting that turns it off; empty if there is none.
 std::string contradiction(const Context& context) {
   const auto setting = context.environment.find("NCCL_NVLS_ENABLE");
   const bool off = setting != context.environment.end() && setting->second == "0";
   return off && context.nccl.nvls == "on" ? "reports NVLS on, with NCCL_NVLS_ENABLE=0" : "";
 }
 
-// Compares a file with its own pre-flight, which asks the driver again, and with its inventory.
+// Compares a file with its own pre-flight row, for which the driver was asked again, and with its inventory.
 std::string contradiction(const Row& row, const Context& context) {
   if (row.key.family() != "preflight") return "";
   for (const auto& [name, fact] :
@@ -116,8 +117,8 @@ std::string contradiction(const Row& row, const Context& context) {
 
 // Returns why two files with the same run id cannot be from one run.
 std::optional<std::string> contradiction(const Files& files) {
-  std::map<std::string_view, const Results*> first;                              // file of each run
-  std::map<std::pair<std::string_view, std::string_view>, const Results*> keys;  // run and key -> file
+  std::map<std::string_view, const Results*> first;                              // by run: its first file
+  std::map<std::pair<std::string_view, std::string_view>, const Results*> keys;  // by run and key: the file
   for (const Results& file : files) {
     const std::string& run = file.context.run_id;
     const Results* other = first.emplace(run, &file).first->second;
@@ -154,7 +155,7 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
     set(finding, Status::invalid, *wrong, again);
     return finding;
   }
-  std::map<std::string, std::string> first_file;  // of each run
+  std::map<std::string, std::string> first_file;  // by run: its first file
   for (const Results& file : files) first_file.emplace(file.context.run_id, file_name(file));
   if (first_file.size() == 1) return pass(Code::run_id, first_file.begin()->first);
   std::string list;
@@ -166,8 +167,8 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   return finding;
 }
 
-// Returns the evidence that a host without measured GPUs should have some: its bus, a mask, a scheduler or a driver.
-// Empty without evidence.
+// Returns what shows that a host without measured GPUs should have some: its bus, a mask, a scheduler or a driver.
+// Empty if nothing does.
 std::string promise_of_gpus(const HostFacts& host) {
   if (host.pci_gpus.value_or(0) > 0) return plural(*host.pci_gpus, "NVIDIA GPU") + " on its PCI bus";
   if (host.masked_gpus.value_or(0) > 0) {
@@ -223,7 +224,7 @@ Finding judge_backend(const Files& files, const Expectation& expected) {
       return finding;
     }
   }
-  // The bus was not read, so there may be a GPU.
+  // The bus could not be read, so there may be a GPU.
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
       const HostFacts* facts = facts_of(file.context, host);
@@ -260,7 +261,7 @@ bool has_reported(const Context& context, const std::string& host) {
                      [&](const RankFacts& rank) { return same_host(rank.host, host); });
 }
 
-/// Hosts that did not start. Other findings do not expect them (thresholds/rules/start.hpp).
+/// Returns the hosts that did not start. Other findings do not expect them (thresholds/rules/start.hpp).
 std::vector<std::string> absent_hosts(const Context& context) {
   std::vector<std::string> hosts;
   for (const auto& absent : context.absent) {
@@ -269,7 +270,7 @@ std::vector<std::string> absent_hosts(const Context& context) {
   return hosts;
 }
 
-/// Hosts that this file lacks because they did not start, or were lost during the run.
+/// Returns the hosts that this file does not have because they did not start, or were lost during the run.
 std::vector<Culprit> hosts_not_here(const Files& files, const Results& file) {
   std::set<std::string> lost;
   for (const Results& other : files) {
@@ -283,7 +284,8 @@ std::vector<Culprit> hosts_not_here(const Files& files, const Results& file) {
   return culprits;
 }
 
-/// Returns the expected number of ranks of a file, without hosts that did not start, if all hosts have the same number.
+/// Returns the expected number of ranks of a file, without those of hosts that did not start, if all hosts have the
+/// same number.
 int expected_ranks(const Context& context, const Expectation& expected) {
   const int ranks = *expected.ranks, absent = static_cast<int>(absent_hosts(context).size());
   if (!expected.hosts || *expected.hosts < 1 || context.world_size == ranks || ranks % *expected.hosts != 0)
@@ -387,8 +389,8 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
   return finding;
 }
 
-// Returns the number of GPUs that one host should have measured. A mask or a scheduler's binding lowers it, and is
-// named.
+// Returns the number of GPUs that should have been measured on one host. A mask or a scheduler's binding lowers it; the
+// finding then names this.
 std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
 
 Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
@@ -461,7 +463,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
                                 judge_hosts(files, options, expected)};
   const auto is_cuda = [](const Results& file) { return file.context.backend == Backend::cuda; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {
-    // An expected number of ranks overrides the number on the bus.
+    // If a number of ranks is expected, it replaces the number of GPUs on the bus.
     if (!expected.ranks) findings.push_back(judge_gpus(files, gpus_per_host));
     findings.push_back(judge_unique_devices(files));
   }

@@ -1,4 +1,4 @@
-// Findings about the machine and the run itself: whether all expected ranks reported once, from one run.
+// Findings about the machine and the run itself: whether all expected ranks reported once, and in one run.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace shakedown {
 
-/// Returns machine/complete, run_id, backend, ranks, hosts; with GPUs also gpus and unique_devices; with a permitted
-/// injected fault also fault. Each exists once per set of files. `gpus_per_host` is the number in the profile.
+/// Returns machine/complete, run_id, backend, ranks, hosts; with GPUs also gpus and unique_devices; and fault if an
+/// injected fault is permitted. There is one of each for all files together. `gpus_per_host` is the number in the
+/// profile.
 std::vector<Finding> judge_machine(const std::vector<Results>&, const JudgeOptions&,
                                    std::optional<int> gpus_per_host = std::nullopt);
 

@@ -1,4 +1,4 @@
-// Errors that the rails of hosts counted while this was measured. Pure.
+// Errors that the rails of hosts counted during the measurement. The functions are pure.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Returns for each host a finding machine/errors/host:NAME that names the rails whose errors exceed a limit, and one
-/// about those that exceed the limit of a warning only. `families`: only in their benchmarks.
+/// Returns up to two findings machine/errors/host:NAME for each host: one names the rails whose errors exceed a limit
+/// that fails, the other those that exceed only the limit of a warning. Only benchmarks of `families` are used.
 std::vector<Finding> judge_port_errors(const std::vector<Results>&, const FamilySet& families);
 
 }  // namespace shakedown
