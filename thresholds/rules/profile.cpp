@@ -1,4 +1,4 @@
-// Validates profiles: a rule that can never fail or never pass, or without a source, is refused with file, line and
+// Validates profiles. A rule that can never fail or never pass, or has no source, is rejected with file, line and
 // column.
 #include "thresholds/rules/profile.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Members = std::map<std::string, Yaml>;
 
-// Families outside the catalogue may use any metric whose name ends in a unit.
+// Families that are not in the catalogue may use any metric whose name ends in a unit.
 bool is_known_metric(const std::string& family, const std::string& metric) {
   return find_metric(Key(family), metric) != nullptr || (!is_catalogued(family) && !unit_of(metric).empty());
 }
@@ -98,7 +98,8 @@ Conditions read_conditions(const Members& rule) {
   return conditions;
 }
 
-// Reads the reference of the source and the allowed shortfall: `margin` as a part, or `within` as a percentage of it.
+// Reads the reference of the source and the permitted shortfall, which is `margin` as a fraction or `within` in
+// percent.
 void read_reference(const Members& rule, const std::string& metric, Limits& limits) {
   const char* const word = rule.contains("within") ? "within" : "margin";
   if (!rule.contains("reference")) {
@@ -120,7 +121,7 @@ void read_reference(const Members& rule, const std::string& metric, Limits& limi
   if (margin >= 1 && !lower)
     rule.at(word).refuse("no value is below that floor; write 0 < margin < 1, or 0 < within < 100");
   limits.reference = reference;
-  // Rounds as a verdict prints, so that a value that looks equal to the limit is on its good side.
+  // Rounds as a verdict prints, so that a value that looks equal to the limit meets it.
   (lower ? limits.max : limits.min) = std::stod(number_text(reference * (1 + (lower ? margin : -margin))));
 }
 
@@ -188,7 +189,8 @@ const Yaml& required(const Members& members, const char* name, const Yaml& paren
   return found->second;
 }
 
-// A floor must be possible wherever the rule applies. Ceilings grow with ranks and fall with hosts.
+// A floor must be possible wherever the rule applies. Ceilings increase with the number of ranks and decrease with the
+// number of hosts.
 void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const Yaml& place) {
   const auto floor = rule.limits.equals ? rule.limits.equals : rule.limits.min;
   if (!floor) return;
@@ -205,7 +207,7 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
   }
 }
 
-// A rule of pre-flight is about a fact of ranks or of hosts.
+// A rule of pre-flight must be about a fact of ranks or of hosts.
 void require_fact(const Rule& rule, const Members& members) {
   if (rule.benchmark.part("of").empty() || known_facts(rule.benchmark) == known_facts("")) {
     members.at("benchmark").refuse("unknown part of pre-flight; known are " + known_facts(""));
@@ -221,7 +223,7 @@ void require_fact(const Rule& rule, const Members& members) {
   }
 }
 
-// A stored machine beyond the limit is not healthy, or the limit is wrong.
+// If a stored machine misses the limit, it is not healthy or the limit is wrong.
 Seen read_seen(const Yaml& yaml, const Limits& limits) {
   const Members members = yaml.members({"low", "high", "gpus"});
   const auto number = [&](const char* name) { return required(members, name, yaml, "seen").number(); };
@@ -290,8 +292,8 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   return rule;
 }
 
-// Refuses two rules for the same value. Two severities are allowed: a warning before a failure. So is `same` next to
-// another limit, since equal values may be wrong.
+// True if two rules judge the same value, which is not permitted. There are two exceptions: a warning before a failure,
+// and `same` in addition to another limit, because equal values may all be wrong.
 bool overlap(const Rule& a, const Rule& b) {
   const auto compatible = [](const auto& x, const auto& y) { return !x || !y || *x == *y; };
   return a.benchmark == b.benchmark && a.metric == b.metric && a.every == b.every && a.severity == b.severity &&
@@ -356,13 +358,13 @@ std::map<std::string, double> read_peak(const Yaml& yaml) {
   return peak;
 }
 
-// {samples_min: 10, cv_max: {gemm: 0.2, ...}, source: "..."}
+// Reads {samples_min: 10, cv_max: {gemm: 0.2, ...}, source: "..."}.
 void read_repeatability(const Yaml& yaml, Profile& profile) {
   const Members members = yaml.members({"samples_min", "cv_max", "source"});
   required(members, "source", yaml, "repeatability").text();
   const Yaml& samples = required(members, "samples_min", yaml, "repeatability");
   profile.samples_min = samples.integer();
-  profile.cv_max.clear();  // those of an earlier part
+  profile.cv_max.clear();  // drops the limits of an earlier part
   if (*profile.samples_min < 1) samples.refuse("samples_min must be at least 1; correct it");
   if (!members.contains("cv_max")) return;
   for (const auto& [family, limit] : members.at("cv_max").members()) {
@@ -387,7 +389,7 @@ void require_name(const Members& members, const char* key, const Yaml& yaml, con
               "; give both the same name");
 }
 
-// Parses each part once, although many profiles include it.
+// Reads each part once, although several profiles include it.
 class Files {
  public:
   const Yaml& operator[](const fs::path& file) {
@@ -405,9 +407,10 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path);
 }
 
-// "families.yaml" stands for the families that this table leaves unjudged on the backend of the profile.
+// Reads the families that need no rule. "families.yaml" stands for all families that this table leaves unjudged on the
+// backend of the profile.
 void read_unjudged(const Yaml& yaml, Profile& profile) {
-  const auto add = [&](std::string_view family) {  // once, though a part may list it too
+  const auto add = [&](std::string_view family) {  // adds a family once, although a part may also list it
     auto& all = profile.unjudged;
     if (std::find(all.begin(), all.end(), family) == all.end()) all.emplace_back(family);
   };
@@ -424,13 +427,13 @@ void read_unjudged(const Yaml& yaml, Profile& profile) {
   }
 }
 
-// Reads the members that parts and profiles have in common. Repeatability replaces that of an earlier part.
+// Reads the members that both parts and profiles can have. Repeatability replaces that of an earlier part.
 void read_shared(const Members& members, Profile& profile) {
   if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
   if (const auto part = members.find("unjudged"); part != members.end()) read_unjudged(part->second, profile);
 }
 
-// Adds the included parts, as if they were at the beginning of this profile.
+// Adds an included part, as if its rules were at the beginning of this profile.
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
   if (fs::path(name.text()).filename() != name.text() || !is_file(file)) {

@@ -1,5 +1,5 @@
-// Limits of machines: one YAML profile per kind of machine. The strict loader, and the physical ceilings. Pure except
-// for reading the files.
+// Limits of machines: one YAML profile for each kind of machine, its strict loader, and the physical ceilings. The
+// functions are pure, except for reading files.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace shakedown {
 
 inline constexpr int thresholds_schema = 2;
 
-enum class Every { run, rank, host };  // judges the value of the run, of every rank, or of every host
+enum class Every { run, rank, host };  // what the rule judges: the value of the run, of every rank, or of every host
 
 constexpr auto words(Every) { return names("run", "rank", "host"); }
 
-/// Closed interval of a condition.
+/// A closed interval, used in a condition.
 struct Range {
   int low = 1;
   int high = std::numeric_limits<int>::max();
@@ -34,21 +34,23 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// The conditions of a rule. A missing condition always holds.
+/// The conditions under which a rule applies. A condition that is not set is always met.
 struct Conditions {
   Range ranks, hosts;
   std::optional<bool> nvls;
   std::optional<Tier> tier;
-  int since = 1;  // the first plan with the row (Context::plan): earlier runs do not need it
+  int since = 1;  // the first plan that has the row (Context::plan); earlier runs need not have it
 };
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
-  std::vector<std::string> equals_text = {};           // for facts that are texts: permitted values
-  std::optional<std::string> at_least = std::nullopt;  // for facts that are versions: "535.129"
-  bool same = false;                                   // all must have the majority's value; others are named
+  std::vector<std::string> equals_text = {};           // for facts that are texts: the permitted values
+  /// For facts that are versions: the lowest permitted one, such as "535.129".
+  std::optional<std::string> at_least = std::nullopt;
+  /// True: all must have the value of the majority; those with another value are named.
+  bool same = false;
   std::optional<int> samples_min = std::nullopt;       // the minimum number of samples
-  std::optional<double> reference = std::nullopt;      // the origin of min or max
+  std::optional<double> reference = std::nullopt;      // the reference from which min or max is computed
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
@@ -70,19 +72,19 @@ struct Rule {
   bool may_waive = false;
   Optional optional = Optional::never;
   Severity severity = Severity::fail;
-  std::optional<Severity> severity_with_fabric = std::nullopt;  // instead, if a site file names the NICs
-  std::optional<Seen> seen = std::nullopt;  // marks the figure of its family in the report of a good run
-  std::string where;  // another fact: the rule applies if it is known and not 0; empty: always
+  std::optional<Severity> severity_with_fabric = std::nullopt;  // severity if a site file names the NICs
+  std::optional<Seen> seen = std::nullopt;  // set for the figure of its family that the report of a good run shows
+  std::string where;  // another fact; the rule applies if that fact is known and not 0; empty: the rule always applies
   std::string source;
-  std::string at;        // "thresholds/h200-sxm.yaml:12"
-  std::string replaces;  // place and source of the rule that a site's rule replaces; empty: none
+  std::string at;        // place of the rule: "thresholds/h200-sxm.yaml:12"
+  std::string replaces;  // for a rule of a site: place and source of the rule that it replaces; empty: none
 
   bool wildcard() const {
     return std::ranges::any_of(benchmark.parts(), [](const Key::Part& p) { return p.second == "*"; });
   }
 };
 
-/// The machines of a profile. No device list = any device of that backend.
+/// The machines to which a profile applies. Without a list of devices, it applies to any device of that backend.
 struct Match {
   Backend backend = Backend::cuda;
   std::vector<std::string> devices;
@@ -93,23 +95,25 @@ struct Profile {
   std::filesystem::path file;
   Match match;
   Peaks peak;
-  std::vector<std::string> unjudged;                // families without rules; a comment in the file says why
-  std::vector<Rule> rules;                          // first those of the included parts
-  std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
-  // For every timed row, with or without a rule: fewer samples, or a larger cv, make it inconclusive.
+  /// Families that need no rules; a comment in the file gives the reason.
+  std::vector<std::string> unjudged;
+  std::vector<Rule> rules;                          // the rules of included parts are first
+  std::optional<int> gpus_per_host = std::nullopt;  // number of GPUs in each host of this kind of machine
+  // For every timed row, with or without a rule: a row with fewer samples, or with a larger cv, is inconclusive.
   std::optional<int> samples_min = std::nullopt;
   std::map<std::string, double> cv_max = {};  // by family
   std::vector<std::string> excused = {};      // families that need no judgement at this site
 };
 
-/// Reads one profile, or every profile of a folder, sorted by name. Members that several profiles share are in a part
-/// in the same folder (`part: nvidia-preflight` instead of profile, match and peak), listed under `include`: rules,
-/// `unjudged` and `repeatability`. Errors: InputError "file:line:column: what; what to do".
+/// Reads one profile, or all profiles of a folder, sorted by name. Members that several profiles have in common are in
+/// a part in the same folder (`part: nvidia-preflight` instead of profile, match and peak), which profiles list under
+/// `include`. A part can have rules, `unjudged` and `repeatability`. Errors: InputError "file:line:column: what is
+/// wrong; how to fix it".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
 class Yaml;
-/// Adds a site's rules to the profile. Each replaces the profile's rules for the same benchmark and metric under the
-/// same conditions, whatever their severity. Errors: as above.
+/// Adds the rules of a site to the profile. Each replaces the rules of the profile that have the same benchmark, metric
+/// and conditions; their severity does not matter. Errors: those of load_profiles.
 void add_site_rules(const Yaml&, Profile&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Fails closed: an error in any repetition, a missing or impossible value, or a value without a limit is never a pass.
+// Applies a rule. An error in any repetition, a missing or impossible value, and a value without a limit never pass.
 #include "thresholds/rules/rule.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void set_compared(Finding& finding, const Limit& limit, double value, const std:
   finding.unit = unit;
 }
 
-// True if the rule's condition, another fact, is known and not 0 there.
+// True if the rule's condition is met, which means that another fact is known and not 0.
 bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
   if (rule.where.empty()) return true;
   const auto numbers = rank_values(benchmark, rule.where);
@@ -47,7 +47,7 @@ bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
   return numbers.empty() && rank < texts.size() && texts[rank];
 }
 
-// Compares versions number by number: "535.129.03" is at least "535.54".
+// Compares versions number by number, so that "535.129.03" is at least "535.54".
 bool at_least(std::string_view version, std::string_view least) {
   const auto next = [](std::string_view& text) {
     const auto dot = std::min(text.find('.'), text.size());
@@ -108,7 +108,7 @@ class RuleJudge {
     if (finding_.remedy) finding_.next = on_host(worst ? worst->host : "", finding_.remedy->command);
   }
 
-  // A missing value also shows its limit.
+  // Sets the limit even if the value is missing, so that the finding shows it.
   void show_first_limit() {
     const Limits& l = rule_.limits;
     const auto show = [&](LimitKind kind, const std::optional<double>& limit) {
@@ -120,7 +120,8 @@ class RuleJudge {
     show(LimitKind::spread_max, l.spread_max);
   }
 
-  // Without its level pre-flight would not run DCGM. One digit, since text from a file must not become a command.
+  // Returns the flag that pre-flight needs to run DCGM again. The level is one digit, because text from a file must not
+  // become part of a command.
   std::string own_flag() const {
     const std::string_view flag = "--dcgm=";
     if (!finding_.key.part("of").starts_with("dcgm")) return "";
@@ -155,7 +156,7 @@ class RuleJudge {
     if (finding_.status == Status::pass) judge_repeatability();
   }
 
-  // Impossible figures cannot be judged, whatever the limit.
+  // Takes over the finding about an impossible figure, which cannot be judged whatever the limit is.
   void adopt(const Finding& untrue) {
     set(finding_, untrue.status,
         (untrue.metric.empty() || untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
@@ -167,7 +168,8 @@ class RuleJudge {
     finding_.sure = untrue.sure;
   }
 
-  // Returns "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Facts of pre-flight have no telemetry.
+  // Adds the reason for the worst value: "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Facts of
+  // pre-flight have no telemetry.
   void explain_worst() {
     if (finding_.key.family() == "preflight") return;
     if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
@@ -175,8 +177,7 @@ class RuleJudge {
     if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
   }
 
-  // Returns the distance of the value from its limit. For a spread it is the distance of the worst rank from the
-  // median.
+  // Returns how far the value is from its limit. For a spread it is how far the worst rank is from the median.
   std::string distance_text() const {
     const auto compared = finding_.compared();
     if (!compared || rule_.metric == "throttled") return "";
@@ -192,7 +193,7 @@ class RuleJudge {
       reference = median(known);
     }
     if (!value || !(reference > 0)) return "";
-    const double percent = std::round((*value / reference - 1) * 100) + 0.0;  // no "-0"
+    const double percent = std::round((*value / reference - 1) * 100) + 0.0;  // adding 0.0 avoids "-0"
     return fmt::format("{}{:.0f} %: ", percent > 0 ? "+" : "", percent);
   }
 
@@ -219,7 +220,7 @@ class RuleJudge {
     }
   }
 
-  /// Returns the ranks that need a value: for facts of a host its first rank.
+  /// Returns the ranks that need a value. For facts of a host, this is its first rank.
   std::vector<int> wanted_ranks() const {
     std::vector<int> wanted;
     if (rule_.every != Every::host) {
@@ -240,7 +241,7 @@ class RuleJudge {
     return who;
   }
 
-  /// Names ranks without a required value. True if there are any.
+  /// Names ranks that have no value although they need one. True if there are any.
   template <class Value>
   bool judge_silence(const std::vector<Value>& values) {
     std::vector<int> silent;
@@ -257,7 +258,7 @@ class RuleJudge {
     return true;
   }
 
-  /// Returns the different texts of the ranks about a number, or about its absence.
+  /// Adds the different texts of the ranks. They explain a number, or why there is none.
   void explain_by_texts(const std::vector<int>& ranks) {
     constexpr std::size_t most = 4;
     const auto texts = rank_texts(*benchmark_, rule_.metric);
@@ -271,8 +272,8 @@ class RuleJudge {
     if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
   }
 
-  /// Returns a fact as text. Numbers within 1 % of their median count as equal: the kernel reserves slightly different
-  /// amounts of memory.
+  /// Returns the fact of each rank as text. Numbers within 1 % of their median count as equal, because the kernel
+  /// reserves amounts of memory that differ slightly.
   std::vector<std::optional<std::string>> values_as_texts() const {
     const auto numbers = rank_values(*benchmark_, rule_.metric);
     if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
@@ -332,7 +333,7 @@ class RuleJudge {
     name_offenders(finding_, std::move(offenders));
   }
 
-  // Model FLOPS over the dense peak of the type, which only the profile knows.
+  // Returns model FLOPS over the dense peak of the type. Only the profile knows the peak.
   std::optional<double> utilization() const {
     const auto reached = run_value(*benchmark_, "model_tflops");
     const auto peak = ceiling(profile_.peak, finding_.key, "model_tflops", scale_of(context_));
@@ -341,7 +342,7 @@ class RuleJudge {
 
   void judge_ranks() {
     auto values = rank_values(*benchmark_, rule_.metric);
-    // A fact without a value on any rank has only reasons.
+    // A fact that has no value on any rank has only texts with reasons.
     if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
     if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
     if (judge_silence(values)) return;
@@ -370,7 +371,8 @@ class RuleJudge {
     finding_.status = Status::fail;
     finding_.worst = offenders.front();
     std::vector<int> ranks;
-    const auto own = rank_values(*benchmark_, rule_.metric);  // once: of 10,000 ranks it takes as many medians
+    // Computed once, because it needs a median for each of 10,000 ranks.
+    const auto own = rank_values(*benchmark_, rule_.metric);
     for (std::size_t rank = 0; rank < own.size(); ++rank) {
       if (own[rank] && broken_limit(*own[rank])) ranks.push_back(static_cast<int>(rank));
     }
@@ -392,7 +394,7 @@ class RuleJudge {
     name_offenders(finding_, {worst_first.front()});
   }
 
-  // A pass with a large cv, or with too few samples, is inconclusive; a failure stays one.
+  // Makes a pass inconclusive if the cv is too large or there are too few samples. A failure is not changed.
   void judge_repeatability() {
     if (rule_.limits.samples_min) {
       const double least = *rule_.limits.samples_min;
@@ -419,7 +421,7 @@ class RuleJudge {
 
   std::optional<Limit> broken_limit(double value) const {
     const Limits& l = rule_.limits;
-    // Written so that a comparison with NaN fails.
+    // written so that a comparison with NaN fails
     if (l.min && !(value >= *l.min)) return Limit{LimitKind::min, *l.min};
     if (l.max && !(value <= *l.max)) return Limit{LimitKind::max, *l.max};
     if (l.equals && !(value == *l.equals)) return Limit{LimitKind::equals, *l.equals};

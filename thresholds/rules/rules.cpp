@@ -1,4 +1,5 @@
-// Fails closed: a family without rules, a rule that could not be applied, or an error without a rule is never a pass.
+// Applies the rules of a profile. A family without rules, a rule that could not be applied, and an error in a row
+// without a rule never pass.
 #include "thresholds/rules/rules.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace shakedown {
 namespace {
 
-/// Every run since that plan has rounds of pairs.
+/// The first plan with rounds of pairs.
 constexpr int plan_with_pairs = 3;
 
 Finding plain(const Key& key, Status status, const std::string& detail, int ranks) {
@@ -42,7 +43,7 @@ class RulesJudge {
 
   RuleFindings judge(const Profile* profile) {
     if (profile != nullptr) {
-      // Pre-flight first: if it fails, nothing else may have been measured.
+      // Pre-flight is first, because if it fails, other families may not have been measured.
       for (const Rule& rule : profile->rules) {
         if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
       }
@@ -62,7 +63,7 @@ class RulesJudge {
       if (context_of_family_.contains(family) || judged_families_.contains(family)) continue;
       add(plain(Key(family), Status::missing, "this family was not measured", ranks()));
     }
-    // Even a profile that lists everything as unjudged must not pass without measurements.
+    // A profile that lists all families as unjudged must not pass without measurements.
     if (profile != nullptr && families_.all() && judged_families_.empty()) {
       add(no_reference("machine/profile", "no rule of " + profile->name + " applies to a measured benchmark"));
     }
@@ -74,8 +75,8 @@ class RulesJudge {
  private:
   static bool is_preflight(const Key& key) { return key.family() == "preflight"; }
 
-  /// True if only pre-flight was measured, and it or the machine fails. The rest is then one finding instead of one for
-  /// each rule. Called after the rules of pre-flight.
+  /// True if only pre-flight was measured, and pre-flight or the machine fails. All other families then get one finding
+  /// instead of one for each rule. Called after the rules of pre-flight.
   bool preflight_stopped_the_run() const {
     const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
     const auto fails = [](const Finding& finding) {
@@ -123,7 +124,7 @@ class RulesJudge {
     const std::string family = rule.benchmark.family();
     if (!wanted(family)) return;
     const Context& context = context_of(family);
-    // A virtual GPU has neither facts nor sensors.
+    // A virtual GPU has no facts and no sensors.
     const bool needs_gpu =
         is_preflight(rule.benchmark) || is_telemetry(rule.metric) || rule.metric.ends_with("_per_ghz");
     if (context.backend == Backend::virtual_gpu && needs_gpu) return;
@@ -140,8 +141,8 @@ class RulesJudge {
         context.asked.filter) {
       std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }
-    // A rule that can only warn does not count as a judgement, and neither does a rule inside hosts for a family
-    // between hosts.
+    // A rule that can only warn does not count as a judgement. Neither does a rule for rows inside hosts, if the family
+    // is measured between hosts.
     const bool inside = context.hosts > 1 && is_collective(family) && rule.benchmark.part("scope") == "node";
     if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const Key& key : expansion.keys) {
@@ -156,7 +157,8 @@ class RulesJudge {
     }
   }
 
-  // An error fails, and missing software makes a benchmark inconclusive, even without a rule or with a warning only.
+  // Judges errors even if there is no rule or the rule only warns. An error fails, and missing software makes the
+  // benchmark inconclusive.
   void judge_error_without_rule(const Benchmark& benchmark) {
     if (!wanted(benchmark.key.family()) || counted_keys_.contains(benchmark.key)) return;
     const int ranks = benchmark.context->world_size;
@@ -172,7 +174,7 @@ class RulesJudge {
     }
   }
 
-  // Waivers are for parts that a machine lacks. A run with waivers only was not measured.
+  // Waivers are for parts that a machine does not have. A run that has only waivers was not measured.
   void require_something_measured(const Profile* profile) {
     const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
     if (profile == nullptr || !families_.all() || !waived_by_choice_) return;
@@ -182,8 +184,8 @@ class RulesJudge {
   }
 
   void count_families(const Profile* profile) {
-    // Three and more hosts are compared by their pairs (thresholds/culprits/fabric.hpp). With two hosts the slower one
-    // is unknown, and one host has no pair.
+    // Three and more hosts are compared by their pairs (thresholds/culprits/fabric.hpp). With two hosts it is unknown
+    // which one is slower, and one host has no pair.
     const auto pairs = context_of_family_.find("pairs");
     const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
     const bool alone = families_.names == std::vector<std::string>{"pairs"};
@@ -201,10 +203,10 @@ class RulesJudge {
     }
   }
 
-  // Families without a judgement, measured or only named by the profile. A run must not pass because no rule is for its
-  // number of ranks or hosts. A family without rules passes only if its ranks were compared with each other, or the
-  // site file lists it. Rules that depend on an unrecorded state of NVLS are also reported, so that a run without that
-  // record does not pass on fewer rules.
+  // Adds findings for families without a judgement, whether they were measured or only the profile names them. A run
+  // must not pass because no rule applies to its number of ranks or hosts. A family without rules passes only if its
+  // ranks were compared with each other, or if the site file lists it. Rules that depend on a state of NVLS that was
+  // not recorded are also reported, so that such a run does not pass with fewer rules.
   void judge_families(const Profile& profile) {
     for (const std::string& family : families(profile)) {
       const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
@@ -224,7 +226,7 @@ class RulesJudge {
         continue;
       }
       const Context& context = context_of(family);
-      // One rank exchanges nothing.
+      // A single rank exchanges no data.
       if (context.world_size == 1 && is_collective(family)) continue;
       add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
                                    std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
@@ -237,7 +239,8 @@ class RulesJudge {
     }
   }
 
-  /// No profile has rules for them: hosts are compared with each other.
+  /// True if the hosts should have been compared in pairs. No profile has rules for pairs, because hosts are compared
+  /// with each other.
   bool should_have_pairs() const {
     return std::any_of(results_.begin(), results_.end(), [](const Results& file) {
       return file.context.hosts > 1 && file.context.plan >= plan_with_pairs;
@@ -250,7 +253,8 @@ class RulesJudge {
     if (should_have_pairs()) all.insert("pairs");
     for (const Rule& rule : profile.rules) {
       const std::string family = rule.benchmark.family();
-      if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // earlier runs had no such family
+      // Earlier plans did not have the family.
+      if (context_of(family).plan >= rule.conditions.since) all.insert(family);
     }
     return all;
   }
@@ -265,14 +269,14 @@ class RulesJudge {
     return finding;
   }
 
-  /// A requested family that could not be measured does not pass.
+  /// Returns a finding for a family that was requested but could not be measured, so that it does not pass.
   static Finding nothing_measured(const std::string& family) {
     auto finding = no_reference(family, "the family was not measured on this machine in this tier");
     finding.next = "judge the whole run, or measure this family with --tier=full, more GPUs or more hosts";
     return finding;
   }
 
-  /// The backend of this run does not have the family.
+  /// True if the backend of this run does not have the family.
   bool is_absent(const std::string& family) const {
     return need(family, results_.front().context.backend) == Need::absent;
   }
@@ -302,10 +306,10 @@ class RulesJudge {
   std::map<std::string, const Context*> context_of_family_;
   std::set<Key> judged_keys_, counted_keys_;
   std::set<std::string> judged_families_;
-  bool waived_by_choice_ = false;  // for another reason than a missing pair
+  bool waived_by_choice_ = false;  // true: waived for another reason than a missing pair
   bool stopped_by_preflight_ = false;
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
-  std::map<std::string, int> nvls_rules_;  // family -> rules that could not be applied
+  std::map<std::string, int> nvls_rules_;  // by family: the number of rules that could not be applied
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Judges a run by a profile: each rule that applies, on each of its benchmarks. Pure.
+// Judges a run by a profile: applies each rule that is valid for the run to each of its benchmarks. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +18,21 @@ namespace shakedown {
 struct Unjudged {
   Key key;
   std::string metric;
-  std::optional<double> value;  // nullopt: waived
+  std::optional<double> value;  // nullopt if the benchmark was waived
   std::string detail;           // reason of the waiver
 };
 
 struct RuleFindings {
   std::vector<Finding> findings;
   std::vector<Unjudged> unjudged;
-  std::size_t known_families = 0;                 // measured or named by the profile
-  std::size_t families = 0, judged_families = 0;  // of these: to be judged; of those: judged by rules
+  std::size_t known_families = 0;                 // number of families that were measured or that the profile names
+  std::size_t families = 0, judged_families = 0;  // number of these that must be judged, and of those that rules judged
 };
 
-/// Applies the rules. `profile` is null without one for this machine. Only benchmarks of `families` count. `before` has
-/// earlier findings: if these or pre-flight fail and nothing else was measured, the rest is one finding. `untrue` has
-/// impossible figures by key; each becomes part of the findings of its rules, or a finding. `among_peers` has families
-/// without rules that were judged against the ranks of this run.
+/// Applies the rules. `profile` is null if none describes this machine. Only benchmarks of `families` are used.
+/// `before` has earlier findings: if these or pre-flight fail and nothing else was measured, all other families get one
+/// finding. `untrue` has impossible figures by key; each becomes part of the findings of its rules, or a finding of its
+/// own. `among_peers` has families without rules whose ranks were compared with each other.
 RuleFindings judge_rules(const Measured&, const Profile*, const FamilySet& families, const std::vector<Finding>& before,
                          std::vector<Finding> untrue, std::set<std::string> among_peers);
 

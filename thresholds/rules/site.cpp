@@ -1,4 +1,4 @@
-// Validates site files, and derives the expectations of a network.
+// Validates site files, and computes what a network should reach.
 #include "thresholds/rules/site.hpp"
 
 #include <fmt/format.h>
@@ -44,7 +44,8 @@ SiteFabric read_fabric(const Yaml& yaml) {
   fabric.nics = positive(required(members, "nics", yaml, "fabric"), "nics");
   const Yaml& rate = required(members, "nic_gbit", yaml, "fabric");
   fabric.nic_gbit = above_zero(rate, "nic_gbit");
-  // 1 and 800 are the slowest and the fastest ports on the market; 50 or 50000 is a rate in GB/s or Mb/s.
+  // The slowest and the fastest ports on the market have 1 and 800 Gb/s. A value such as 50 or 50000 is a rate in GB/s
+  // or Mb/s.
   if (fabric.nic_gbit < 1 || fabric.nic_gbit > 3200) {
     rate.refuse("nic_gbit is the rate of one NIC in Gb/s, such as 400; correct it");
   }
@@ -55,7 +56,7 @@ SiteFabric read_fabric(const Yaml& yaml) {
   return fabric;
 }
 
-/// An item of an order, and its fact of pre-flight.
+/// How an item of an order is compared with its fact of pre-flight.
 enum class Ordered { least, version, text };
 struct Item {
   const char *name, *part, *fact;
@@ -125,7 +126,7 @@ std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
   return words;
 }
 
-// Expands host lists: "node[1-3]" is three hosts.
+// Expands host lists, in which "node[1-3]" is three hosts.
 std::vector<std::string> read_hosts(const Yaml& yaml) {
   std::vector<std::string> hosts;
   std::set<std::string> seen;
@@ -138,7 +139,7 @@ std::vector<std::string> read_hosts(const Yaml& yaml) {
   return hosts;
 }
 
-// Returns the names of ports, "mlx5_[0-3]" being four; without a number, the port of a device is its first.
+// Returns the names of ports. "mlx5_[0-3]" is four of them. A name without a number is the first port of the device.
 std::vector<std::string> read_rails(const Yaml& yaml) {
   std::set<std::string> rails;
   for (const std::string& word : read_words(yaml, "rail")) {
@@ -181,7 +182,7 @@ Members members_of(const Yaml& yaml) {
                        "storage", "ledger", "unjudged", "contract", "rules"});
 }
 
-/// Adds figures that a contract promises, each with the percent that a machine may be below it.
+/// Adds the figures that a contract promises. Each has the percentage by which a machine may be below it.
 void add_contract(const Yaml& yaml, Profile& profile) {
   const auto items = yaml.items();
   for (const Yaml& item : items) {
@@ -195,8 +196,8 @@ void add_contract(const Yaml& yaml, Profile& profile) {
   }
 }
 
-/// If all NICs run at half rate, or one is missing on every host, a comparison of hosts shows nothing. Only the order
-/// does.
+/// Returns rules for the NICs of the order. They are needed because a comparison of hosts shows nothing if all NICs run
+/// at half rate, or if one is missing on every host.
 std::vector<Rule> rules_of_nics(const SiteFabric& fabric, const std::string& at) {
   const auto least = [&](const char* fact, double limit, const char* where) {
     Rule rule = rule_of_site("host", fact, "fabric: " + fabric.source, at);
@@ -257,7 +258,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     for (const auto& [metric, floor] : site->storage) {
       Rule rule = rule_of_site("folder", metric.c_str(), site->storage_source, site->file.string());
       rule.limits.min = floor;
-      rule.may_waive = true;  // no folder was named (--shared-folder)
+      rule.may_waive = true;  // pre-flight was given no folder (--shared-folder)
       extended.rules.push_back(std::move(rule));
     }
     const Yaml yaml = Yaml::load(site->file);

@@ -10,7 +10,8 @@ namespace shakedown {
 struct SiteFabric {
   int nics = 0;
   double nic_gbit = 0;
-  std::optional<int> nvlink_domain = std::nullopt;  // GPUs connected by NVLink, if more than a host
+  /// Number of GPUs that NVLink connects, if these are more than one host has.
+  std::optional<int> nvlink_domain = std::nullopt;
   std::string source;
 
   double host_gb_per_s() const { return nics * nic_gbit / 8; }

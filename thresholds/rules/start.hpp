@@ -7,12 +7,12 @@
 
 namespace shakedown {
 
-/// Returns the finding about a host that is not measured: machine/absent/host:NAME, missing, or, if its driver does not
-/// answer, machine/driver_answers/host:NAME, a failure of that host.
+/// Returns the finding about a host that is not measured: machine/absent/host:NAME, which is missing. If the driver of
+/// the host does not respond, it is machine/driver_answers/host:NAME, which fails.
 Finding finding_of(const AbsentHost&);
 
-/// Returns finding_of(AbsentHost) for each host that did not start, and machine/start_attempts, a warning, if ranks
-/// were started more than once. Empty after a normal start.
+/// Returns finding_of(AbsentHost) for each host that did not start. If ranks were started more than once, adds the
+/// warning machine/start_attempts. Empty after a normal start.
 std::vector<Finding> judge_start(const std::vector<Results>&);
 
 /// True if the finding is about hosts that did not start.

@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// yaml-cpp counts lines and columns from 0 and uses -1 for an unknown place.
+// Returns the place as text. yaml-cpp counts lines and columns from 0, and -1 means an unknown place.
 std::string place(const fs::path& file, const YAML::Mark& mark) {
   return file.string() + ":" + std::to_string(std::max(mark.line, 0) + 1) + ":" +
          std::to_string(std::max(mark.column, 0) + 1);
 }
 
-// The tree of yaml-cpp does not show anchors, but its events do.
+// Rejects anchors. It reads the events of yaml-cpp, because the tree of yaml-cpp does not show anchors.
 class RefuseAnchors : public YAML::EventHandler {
  public:
   explicit RefuseAnchors(const fs::path& file) : file_(file) {}
@@ -75,7 +75,7 @@ bool is_octal_trap(std::string_view word) {
 Yaml Yaml::load(const fs::path& file) {
   const std::string text = read_file(file);
   try {
-    // A text without these characters has no anchors and one document only, so one parse is enough.
+    // A text without these characters has no anchors and only one document, so one parse is enough.
     const auto has = [&](const char* mark) { return text.find(mark) != std::string::npos; };
     if (has("&") || has("---") || has("...")) {
       std::istringstream events(text);
@@ -102,7 +102,7 @@ std::map<std::string, Yaml> Yaml::members() const {
     const Yaml key(*file_, member.first, member.first.Mark());
     const std::string name = key.scalar("a key");
     if (name == "<<") key.refuse("merge keys are not accepted; write the values out");
-    // An empty value has no place; uses that of its key.
+    // An empty value has no place, so the place of its key is used.
     const YAML::Mark mark = member.second.IsNull() ? member.first.Mark() : member.second.Mark();
     if (!result.emplace(name, Yaml(*file_, member.second, mark)).second) {
       key.refuse("duplicate key \"" + name + "\"; remove one of the two");

@@ -1,6 +1,6 @@
-// A strict YAML reader: every value is read by name and type, and unknown members are refused. yaml-cpp by itself
-// accepts unknown keys, keeps the first of two equal keys, reads 010 as 8 and .nan as a number. Private to
-// thresholds/*.cpp: it needs yaml-cpp.
+// A strict YAML reader. It reads every value by name and type, and rejects unknown members. yaml-cpp by itself accepts
+// unknown keys, uses the first of two equal keys, reads 010 as 8 and .nan as a number. Only thresholds/*.cpp may use
+// it, because it needs yaml-cpp.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -18,35 +18,35 @@
 
 namespace shakedown {
 
-/// A node of the document with its place in the file.
+/// A node of the document, with its place in the file.
 class Yaml {
  public:
   Yaml(const std::filesystem::path& file, const YAML::Node& node, const YAML::Mark& mark)
       : file_(&file), node_(node), mark_(mark) {}
 
-  /// Parses the only document of a file. Errors: InputError; also for anchors, aliases and a second document.
+  /// Parses a file that has exactly one document. Errors: InputError, also for anchors, aliases and a second document.
   static Yaml load(const std::filesystem::path& file);
 
-  /// Throws InputError "file:line:column: what; what to do".
+  /// Throws InputError "file:line:column: what is wrong; how to fix it".
   [[noreturn]] void refuse(const std::string& what) const;
   /// Returns "file:line".
   std::string at() const;
 
   bool is_list() const { return node_.IsSequence(); }
 
-  /// Returns the members of a map. Errors: not a map, a duplicate key, a key that is not in `known`.
+  /// Returns the members of a map. Errors: it is not a map, a key occurs twice, or a key is not in `known`.
   std::map<std::string, Yaml> members(const std::vector<std::string_view>& known) const;
-  /// Returns the members of a map with any keys.
+  /// Returns the members of a map that can have any keys.
   std::map<std::string, Yaml> members() const;
   std::vector<Yaml> items() const;
 
-  std::string text() const;  // not empty
-  double number() const;     // finite
+  std::string text() const;  // returns a text that is not empty
+  double number() const;     // returns a finite number
   int integer() const;
   bool boolean() const;
   /// Returns one of `choices`.
   std::string choice(const std::vector<std::string_view>& choices) const;
-  /// Returns the value of an enum by its word.
+  /// Returns the enum value that this word stands for.
   template <Named Enum>
   Enum value_of() const {
     constexpr auto all = words(Enum{});

@@ -15,7 +15,7 @@
 namespace shakedown {
 namespace {
 
-// Returns these settings as recorded, if they have an effect: "NCCL_P2P_DISABLE=1", "/etc/nccl.conf:
+// Returns those of these settings that were recorded and have an effect: "NCCL_P2P_DISABLE=1", "/etc/nccl.conf:
 // NCCL_P2P_LEVEL=LOC".
 std::string settings_of(const Context& context, std::initializer_list<std::string_view> blamed) {
   std::vector<std::string> found;
@@ -27,7 +27,7 @@ std::string settings_of(const Context& context, std::initializer_list<std::strin
   return joined(found);
 }
 
-// Returns links inside a host without P2P.
+// Returns the links inside a host that do not use P2P.
 std::vector<NcclLink> fallbacks(const Context& context) {
   const auto host = [&](int rank) { return context.ranks[static_cast<std::size_t>(rank)].host; };
   std::vector<NcclLink> found;
@@ -38,7 +38,7 @@ std::vector<NcclLink> fallbacks(const Context& context) {
 }
 
 // Returns "0 to 1 by SHM/direct/direct, 1 to 0 by SHM/direct/direct and 3 more". If all recorded links are of one kind,
-// links beyond the record are of the same kind.
+// links that were not recorded are of the same kind.
 std::string text(const std::vector<NcclLink>& links, const NcclFacts& nccl) {
   std::vector<std::string> words;
   for (const NcclLink& link : links) {
@@ -50,7 +50,7 @@ std::string text(const std::vector<NcclLink>& links, const NcclFacts& nccl) {
   return joined(words, ",") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
-// The ranks where the links begin.
+// Returns the ranks at which these links begin.
 std::vector<Culprit> beginnings(const std::vector<NcclLink>& links, const Context& context) {
   std::set<int> ranks;
   for (const NcclLink& link : links) ranks.insert(link.src);
@@ -59,7 +59,7 @@ std::vector<Culprit> beginnings(const std::vector<NcclLink>& links, const Contex
   return culprits;
 }
 
-// Returns hosts of the run with an active port, as "node0 (8)".
+// Returns the hosts of the run that have an active port, with the number of its ports: "node0 (8)".
 std::vector<std::string> hosts_with_ports(const Measured& measured) {
   const auto facts = measured.benchmarks.find("preflight/of:host");
   std::vector<std::string> hosts;
@@ -139,7 +139,7 @@ std::optional<Finding> judge_network(const Measured& measured) {
 std::optional<std::string> note_on_nvls(const Results& file, const Profile& profile) {
   const Context& context = file.context;
   if (context.nccl.nvls != "off") return std::nullopt;
-  std::map<Key, std::pair<double, double>> references;  // without and with NVLS, by benchmark
+  std::map<Key, std::pair<double, double>> references;  // by benchmark: references without and with NVLS
   for (const Rule& rule : profile.rules) {
     const bool applies = rule.metric == "busbw_gb_per_s" && rule.benchmark.family() == "allreduce" &&
                          rule.conditions.ranks.contains(context.world_size) &&

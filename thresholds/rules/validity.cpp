@@ -1,5 +1,5 @@
-// Checks whether figures are possible. An impossible figure is an error of the measurement or an edited file, so the
-// machine cannot be judged by it, whatever its limit.
+// Checks whether figures are possible. An impossible figure comes from an error of the measurement or from an edited
+// file, so the machine cannot be judged by it, whatever its limit is.
 #include "thresholds/rules/validity.hpp"
 
 #include <algorithm>
@@ -15,32 +15,33 @@ namespace {
 
 constexpr double rounding = 0.01;
 
-// No row takes a week.
+// No row takes longer than a week.
 constexpr double longest = 7 * 86400;
-// Tolerance of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in
-// stored launches. Phases of a step are timed separately: up to 0.5 %.
+// Tolerance when rate, clock and rate per clock of a rank are compared. They are medians and means of the same samples,
+// and differ by up to 3.3 % in stored launches. Phases of a step are timed separately and differ by up to 0.5 %.
 constexpr double tolerance = 0.1;
 
-// Tolerance between the rate per clock, whose steps are counted separately, and the clock of the timed steps: 0.5 % at
-// constant power, more while a GPU warms up.
+// Tolerance between the rate per clock, whose steps are counted separately, and the clock of the timed steps. They
+// differ by 0.5 % at constant power, and by more while a GPU warms up.
 constexpr double clock_tolerance = 0.2;
 
-// GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
+// GB/s of one PCIe lane in one direction, by generation, after its encoding (PCI-SIG).
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
 
-// For figures outside the catalogue: a name that ends in a unit was timed or counted, so it is above zero.
+// Returns the possible range of a figure. For a figure that is not in the catalogue, a name that ends in a unit means
+// that it was timed or counted, so it must be above zero.
 ValueRange range_of(const Key& key, const std::string& metric) {
   if (key.family() == "preflight") return ValueRange::not_negative;
   if (const Metric* row = find_metric(key, metric)) return row->range;
   return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
 }
 
-// Grace reaches its GPUs by NVLink-C2C, in addition to a PCIe link.
+// True for a GPU with a Grace CPU, which reaches it by NVLink-C2C in addition to a PCIe link.
 bool is_grace(const RankFacts& rank) {
   return rank.device.rfind("NVIDIA GH", 0) == 0 || rank.device.rfind("NVIDIA GB", 0) == 0;
 }
 
-// Returns the rate of the widest PCIe link of the run's GPUs per direction, if pre-flight read it.
+// Returns the rate of the widest PCIe link of all GPUs in one direction, if pre-flight has read it.
 std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
   const auto gpu = benchmarks.find("preflight/of:gpu");
   if (gpu == benchmarks.end() ||
@@ -58,13 +59,13 @@ class RowCheck {
     scale_ = scale_of(context_);
     scale_.pcie_gb_per_s = pcie;
     if (const Column* tested = column("capacity_gb"))
-      scale_.tested_gb = tested->front().value_or(0);  // of all the same
+      scale_.tested_gb = tested->front().value_or(0);  // all rows of the family have the same value
     classify(finding_, Code::untrue, benchmark.rows.size());
     finding_.key = row.key;
     finding_.judgement = Judgement::crosscheck;
   }
 
-  /// Returns the first error.
+  /// Returns the finding about the first error.
   std::optional<Finding> run() {
     if (!(row_.iterations >= 1) || !std::isfinite(row_.iterations))
       refuse("iterations", row_.iterations, "no iterations were timed");
@@ -99,7 +100,7 @@ class RowCheck {
 
   // --- each figure by itself, and the run's against the ranks' ---
 
-  /// Returns the possible values of a metric on devices that are alike.
+  /// The possible values of a metric on devices of the same kind.
   struct Possible {
     ValueRange range = ValueRange::any;
     double least = -HUGE_VAL;
@@ -194,14 +195,14 @@ class RowCheck {
           "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
   }
 
-  // `slower`: the ratio of the run's time to that of its slowest rank.
+  // Checks that the run agrees with its slowest rank. `slower` is the ratio of the run's time to the time of that rank.
   void agree(const std::string& metric, double slower, double run, const std::string& other) {
     const double most = context_.backend == Backend::cuda ? agreement_factor : HUGE_VAL;
     if (slower >= 1 - rounding && slower <= most) return;
     refuse(metric, run, "the run has " + number_text(run) + ", " + other);
   }
 
-  // The values of the run are those of the slowest rank.
+  // Checks sensor values: those of the run must be those of the slowest rank.
   void compare_with_sensors(const std::string& metric, const Column& values) {
     const auto run = run_value(metric);
     const auto same = [&](const auto& value) { return value && std::abs(*value - *run) <= 1e-6 * std::abs(*run); };
@@ -210,7 +211,7 @@ class RowCheck {
     refuse(metric, *run, "the run has " + number_text(*run) + ", but no rank has this value");
   }
 
-  // Ranks that compute the same on devices of one kind must have the same bits, or an error.
+  // Checks that ranks that compute the same on devices of one kind have the same bits, or an error.
   void compare_bits(const Column& values) {
     std::map<std::string_view, double> first;
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
@@ -222,14 +223,16 @@ class RowCheck {
   }
 
   void require_all(const std::string& metric, const Column& values) {
-    if (family_ == "pairs") return;  // idle hosts have none; one with a partner but no value did not answer: fabric.cpp
+    // Idle hosts have no value; if a host has a partner but no value, it did not answer, which fabric.cpp judges.
+    if (family_ == "pairs") return;
     for (const int rank : required_ranks(row_.key, context_)) {
       const auto index = static_cast<std::size_t>(rank);
       if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
     }
   }
 
-  // Both ends of a pair must agree. In a retest only the doubtful end has a value, and no host has two partners.
+  // Checks that both ends of a pair name each other as partner. In a repeated measurement only the doubtful end has a
+  // value. No host has two partners.
   void check_partners() {
     const Column none(context_.ranks.size()), *said = column("partner"), *rates = column("busbw_gb_per_s");
     const Column& partners = said == nullptr ? none : *said;
@@ -266,7 +269,7 @@ class RowCheck {
     }
   }
 
-  // value x factor = product, by rank.
+  // Checks, for each rank, that value x factor = product.
   void compare_product(const std::string& metric, const Column& values, const char* factor, double scale,
                        const char* product) {
     const Column *by = column(factor), *gives = column(product);
@@ -319,14 +322,14 @@ class RowCheck {
       if (*value < last * (1 - rounding))
         refuse(part, *value, "below a smaller quantile, " + number_text(last) + " us");
       last = std::max(last, *value);
-      // No sample is further from the mean (Samuelson's inequality).
+      // No sample can be further from the mean than this (Samuelson's inequality).
       const double most = 1e6 * row_.real_time * (1 + cv.value_or(HUGE_VAL) * std::sqrt(*samples)) * (1 + rounding);
       if (*value > most) refuse(part, *value, "with this mean and cv it cannot be above " + number_text(most) + " us");
     }
   }
 
-  // The median time of an operation from the run's figures is within one standard deviation of the mean of Google
-  // Benchmark (Hotelling and Solomons, 1932).
+  // Checks that the figures imply the same time. The median time of an operation must be within one standard deviation
+  // of the mean that Google Benchmark reports (Hotelling and Solomons, 1932).
   void check_times() {
     std::optional<double> median;
     std::string by;
@@ -374,8 +377,8 @@ class RowCheck {
 
   void check_phases() {
     if (context_.backend == Backend::host) return;
-    // If a step accumulates, its phases are those of one pass. If ranks share the state or compute a model together,
-    // they wait for each other in every phase.
+    // If a step accumulates gradients, its phases are those of one pass. If ranks share the state or compute a model
+    // together, they wait for each other in every phase.
     const bool of_whole_step =
         row_.key.part("accumulation").empty() && row_.key.part("shard").empty() && row_.key.part("tp").empty();
     const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
@@ -390,8 +393,8 @@ class RowCheck {
           refuse("compute_ms", *mine,
                  "with its waiting time, contradicts a step of " + number_text(*took * 1e3) + " ms", rank);
       }
-      // Cycles were counted in the same steps. At the power limit the clock differs: while a GPU waits for others it
-      // draws less power, and its clock rises.
+      // Cycles were counted in the same steps. At the power limit the clock differs, because a GPU that waits for
+      // others draws less power and its clock rises.
       const bool waits = at(exposed).value_or(0) > tolerance * *mine;
       const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),
                  mhz = at(column("sm_mhz"));
@@ -410,7 +413,7 @@ class RowCheck {
   // --- what the profile asks of every row that was timed ---
 
   void check_repeatability() {
-    // Pairs of hosts have other rounds, and slow ones are measured again (fixtures/pairs/rounds.cpp).
+    // Pairs of hosts are excluded, because slow ones are measured again in other rounds (fixtures/pairs/rounds.cpp).
     if (profile_ == nullptr || family_ == "preflight" || family_ == "pairs") return;
     const auto samples = run_value("samples");
     if (const auto least = profile_->samples_min; least && samples.value_or(0) < *least) {
@@ -419,7 +422,7 @@ class RowCheck {
           "fewer samples than required: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
     }
     const auto most = profile_->cv_max.find(family_);
-    // A short row that was noisy once has been measured again.
+    // A short row that was noisy once has already been measured again.
     const auto cv = shakedown::run_value(benchmark_, "cv");
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),
@@ -438,7 +441,8 @@ class RowCheck {
   bool wrong_ = false;
 };
 
-// A benchmark that ran once cannot be missing on the machine.
+// Returns a finding for a benchmark that was waived in one repetition but measured in another, because the machine can
+// run it.
 Finding waived_in_part(const Row& row) {
   Finding finding;
   classify(finding, Code::not_measured);

@@ -1,4 +1,4 @@
-// Checks whether single figures are possible. Needs no rule; a profile gives more ceilings. Pure.
+// Checks whether single figures are possible. It needs no rule; a profile adds ceilings. The functions are pure.
 #pragma once
 
 #include <map>
@@ -13,16 +13,18 @@
 
 namespace shakedown {
 
-/// The shortest latency of remote memory: NVLink and the fabric of a GPU take 0.5 us and more, a launch some us.
+/// The shortest possible latency of remote memory. NVLink and the fabric of a GPU take at least 0.5 us, and a launch
+/// takes some us.
 inline constexpr double least_latency_us = 0.3;
 
-/// The value of a run is that of its slowest rank, sample by sample. It cannot be better than that rank's own median
-/// (except for rounding), and on GPUs it is at most this many times worse.
+/// In each sample, the value of the run is that of its slowest rank. Therefore it cannot be better than that rank's own
+/// median (except for rounding). On GPUs it is at most this many times worse.
 inline constexpr double agreement_factor = 5;
 
-/// Returns for each benchmark the first impossible figure as a finding `invalid`: zero, negative or not finite for a
-/// count or a time, above its ceiling, or in contradiction to another figure of the same row. A missing rank or
-/// declared repetition is `missing`; a cv above the profile's cv_max is `inconclusive`.
+/// Returns, for each benchmark, its first impossible figure as an `invalid` finding: a count or a time is zero,
+/// negative or not finite, a figure is above its ceiling, or it contradicts another figure of the same row. If a rank
+/// or a promised repetition is missing, the finding is `missing`. If the cv is above the profile's cv_max, it is
+/// `inconclusive`.
 std::vector<Finding> judge_validity(const Benchmarks&, const Profile*, const FamilySet& families);
 
 }  // namespace shakedown

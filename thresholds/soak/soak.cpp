@@ -28,7 +28,7 @@ constexpr double slow_round_share = 0.15, sigmas = 6, max_chance = 0.1;
 constexpr std::size_t min_rounds_of_long_soak = 20, rows_for_one_round = 3;
 constexpr double hour = 3600;
 
-/// True for counters that stay constant on a healthy GPU. The others only cost time, or are caused by programs.
+/// True for counters that stay constant on a healthy GPU. All other counters only cost time, or programs cause them.
 bool is_fault_counter(const std::string& name) {
   return name == "ecc_uncorrected_ever" || name == "rows_remapped" || name == "remap_failed" || name == "xids";
 }
@@ -51,13 +51,13 @@ int worth(Status status) {
   return 5;
 }
 
-/// The same fault in the same place, over the rounds.
+/// The same fault at the same place, in one or more rounds.
 struct Trouble {
   Status worst = Status::pass;
   bool figure = true;
   std::vector<std::size_t> rounds;
   std::set<std::string> keys;
-  std::string detail;  // of the first round
+  std::string detail;  // detail of the first round
 };
 
 class Judge {
@@ -129,7 +129,7 @@ class Judge {
     return result_.verdict.findings.back();
   }
 
-  /// Adds a finding about a unit, or about a host if `place` is no unit.
+  /// Adds a finding about a unit. If `place` is not a unit, it is a host.
   Finding& add_at(const std::string& what, const std::string& place, Status status, bool counts,
                   const std::string& detail) {
     const auto found = index_.find(place);
@@ -163,7 +163,7 @@ class Judge {
                                             : number_with_one_digit(seconds / hour) + " hours";
   }
 
-  /// Returns a text such as "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)".
+  /// Returns when this happened: "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)".
   std::string when(const std::vector<std::size_t>& rounds) const {
     const auto first = soak_.when(rounds_[rounds.front()]), last = soak_.when(rounds_[rounds.back()]);
     return "in " + std::to_string(rounds.size()) + " of " + plural(rounds_.size(), "round") +
@@ -183,7 +183,7 @@ class Judge {
     judge_units();
   }
 
-  /// Returns whether the round ended early for a reason that is not the machine's: its ranks did not die.
+  /// True if the round ended early and the machine is not the cause, which means that its ranks did not die.
   static bool is_unmeasured(const SoakRound& round) {
     const auto died = [](const auto& finding) { return finding.key == round_key && finding.status == Status::missing; };
     return round.state == State::incomplete && !round.findings.empty() &&
@@ -219,7 +219,7 @@ class Judge {
   }
 
   void judge_restarts() {
-    std::map<std::string, std::string> boots;  // by host
+    std::map<std::string, std::string> boots;  // by host: its boot id
     for (const SoakRound& round : rounds_) {
       const auto& before =
           rounds_[static_cast<std::size_t>(&round - rounds_.data()) - (&round == rounds_.data() ? 0 : 1)];
@@ -243,8 +243,8 @@ class Judge {
     }
   }
 
-  /// True if the rounds are half of all, or if more of them are in a row than their frequency explains by chance. A
-  /// healthy GPU near a limit misses it in one round of five, all day.
+  /// True if these are at least half of all rounds, or if more of them follow each other than their frequency explains
+  /// by chance. A healthy GPU near a limit misses it in one round of five, all day.
   bool lasts(const std::vector<std::size_t>& rounds) const {
     if (2 * rounds.size() >= rounds_.size()) return true;
     std::size_t run = 1, longest = 1;
@@ -259,18 +259,19 @@ class Judge {
   }
 
   void judge_troubles() {
-    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // fault, place
+    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // by fault and place
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
       const bool unmeasured = is_unmeasured(rounds_[i]);
       for (const RoundFinding& finding : rounds_[i].findings) {
-        // Names a fact by its own name, but values and data by their family: a slow GPU misses dozens of limits.
+        // Names a fact by its own name, but values and data by their family, because a slow GPU misses dozens of
+        // limits.
         const auto family = family_of(finding.key);
         const bool fact = family == "machine" || family == "preflight";
         const auto end = finding.key.find("/rank:");
         auto what = fact ? finding.key.substr(0, end) + (finding.metric.empty() ? "" : "/" + finding.metric)
                          : (finding.figure ? "" : "data/") + family;
         auto places = finding.places;
-        if (family == "suspect") places = {joined(places)};  // the ends of a link are one suspect
+        if (family == "suspect") places = {joined(places)};  // both ends of a link are one suspect
         if (places.empty()) places.emplace_back();
         for (const std::string& place : places) {
           Trouble& trouble = troubles[{what, place}];
@@ -318,7 +319,7 @@ class Judge {
   void judge_counters() {
     for (const std::string& name : soak_.names(&SoakRound::counters)) {
       for (const std::string& unit : names_) {
-        // Some counters restart with the machine.
+        // Some counters begin at zero when the machine restarts.
         std::optional<double> first, last;
         double more = 0;
         std::vector<std::size_t> grown;
@@ -343,12 +344,13 @@ class Judge {
     }
   }
 
-  /// Compares a unit with itself: finds rounds whose bits differ from most rounds with the same input and algorithm.
+  /// Compares a unit with itself: finds rounds in which its bits differ from most of its rounds with the same input and
+  /// algorithm.
   void judge_bits() {
-    std::map<std::string, std::set<std::size_t>> deviant;  // rounds by unit
+    std::map<std::string, std::set<std::size_t>> deviant;  // by unit: rounds in which it differs
     std::map<std::string, std::string> example;
     for (const std::string& name : soak_.names(&SoakRound::bits)) {
-      std::map<std::size_t, std::map<double, std::size_t>> same;  // number of units with the same deviation in a round
+      std::map<std::size_t, std::map<double, std::size_t>> same;  // by round and value: number of units with this value
       std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
       for (const std::string& unit : names_) {
         std::map<double, std::size_t> votes;
@@ -369,7 +371,7 @@ class Judge {
       }
       for (const auto& [unit, rounds] : found) {
         for (const auto& [i, value] : rounds) {
-          // Several GPUs do not fail in the same way: a library or a setting has changed.
+          // Several GPUs do not fail in the same way by chance, so a library or a setting has changed.
           if (same[i][value] > 1) continue;
           deviant[unit].insert(i);
           example.emplace(unit, name);
@@ -419,7 +421,7 @@ class Judge {
   }  // ranks of the host backend share its cores
 
   void judge_hours() {
-    std::map<std::string, std::size_t> low_in;  // class: units
+    std::map<std::string, std::size_t> low_in;  // by class: its units
     for (const SoakTrend& trend : result_.trends) low_in[trend.name] += trend.low.empty() || trend.unit.empty() ? 0 : 1;
     std::map<std::string, std::vector<const SoakTrend*>> by_place;
     for (const SoakTrend& trend : result_.trends) {
@@ -446,7 +448,8 @@ class Judge {
   }
 
   void judge_slow_rounds() {
-    std::map<std::pair<std::vector<std::size_t>, std::string>, std::vector<std::string>> slow;  // rounds, unit: classes
+    // By rounds and unit: the classes.
+    std::map<std::pair<std::vector<std::size_t>, std::string>, std::vector<std::string>> slow;
     for (const SoakTrend& trend : result_.trends) {
       std::vector<double> known;
       for (const auto& level : trend.levels) {
@@ -458,7 +461,8 @@ class Judge {
       for (std::size_t i = 0; i < rounds_.size(); ++i) {
         if (trend.levels[i] && *trend.levels[i] < -limit) rounds.push_back(i);
       }
-      // A low value of a single metric in one round is an accident, and other work on the host affects host metrics.
+      // One low value of one metric does not count, because it may be an accident. Metrics of the host do not count
+      // either, because other work on the host affects them.
       if (trend.rows < rows_for_one_round || trend.through_host) {
         std::vector<std::size_t> pairs;
         for (const std::size_t i : rounds) {
@@ -507,7 +511,7 @@ class Judge {
   const Soak& soak_;
   const std::vector<SoakRound>& rounds_;
   std::map<std::string, std::size_t> index_;
-  std::vector<std::string> names_;  // of units
+  std::vector<std::string> names_;  // names of the units
   SoakJudgement result_;
 };
 

@@ -1,6 +1,6 @@
-// Judges a soak: rounds on one machine over hours or days. Each round is judged like any run. This file judges what
-// only the series shows: repeated faults, growth of counters since the start, changed bits, and the change of each GPU
-// since its own first hour. Pure functions. docs/statistics.md has the rules.
+// Judges a soak, which is a series of rounds on one machine over hours or days. Each round has already been judged like
+// any run. This file judges what only the whole series shows: repeated faults, counters that grow, bits that change,
+// and how each GPU changes compared with its own first hour. The functions are pure. docs/statistics.md has the rules.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace shakedown {
 struct SoakJudgement {
   Verdict verdict;
   std::vector<SoakTrend> trends;
-  std::vector<Culprit> units;  // in the order of their first round
+  std::vector<Culprit> units;  // in the order of the first round in which they occur
 };
 
-/// Returns the judgement. Errors: InputError if there is no round.
+/// Judges a soak. Errors: InputError if it has no round.
 SoakJudgement judge_soak(const Soak&);
 
 }  // namespace shakedown

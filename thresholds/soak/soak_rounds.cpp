@@ -48,7 +48,7 @@ namespace {
 constexpr const char* counters[] = {"ecc_uncorrected_ever", "rows_remapped",      "remap_failed",  "xids",
                                     "xids_of_programs",     "ecc_corrected_ever", "nvlink_errors", "pcie_replays"};
 
-// Rounds a value to the digits of the reports.
+// Rounds a value to the digits that reports show.
 std::optional<double> shortened(const std::optional<double>& value) {
   return value ? std::optional(std::strtod(number_text(*value).c_str(), nullptr)) : std::nullopt;
 }
@@ -63,7 +63,7 @@ void keep_figures(const Measured& measured, SoakRound& round) {
       continue;
     }
     if (auto sums = rank_values(benchmark, "checksum"); !sums.empty()) {
-      // A training step uses the algorithms of its products: all that this family chose.
+      // A training step uses the algorithms of its products, so all algorithms of this family are its algorithm.
       const auto& algorithms = benchmark.context->algorithms;
       const auto chosen = algorithms.find(key);
       const auto how = chosen != algorithms.end() ? chosen->second
@@ -115,7 +115,8 @@ RoundFinding kept(const Finding& finding, const std::vector<std::string>& units)
   return round;
 }
 
-/// Returns the suspects of the combined findings: a GPU, or the ends of a link. Wrong data has its own findings.
+/// Returns the suspects of all findings together: a GPU, or the ends of a link. Wrong data is omitted, because it has
+/// findings of its own.
 std::vector<RoundFinding> suspects_of(const Verdict& verdict, const std::vector<std::string>& units) {
   std::vector<RoundFinding> suspects;
   for (const Diagnosis& culprit : verdict.culprits) {
@@ -157,9 +158,9 @@ void summarize(const Measured& measured, const Verdict& verdict, SoakRound& roun
   for (const Finding& finding : verdict.findings) {
     if (finding.good() || !finding.counts()) continue;
     ++round.finding_count;
-    // Facts and wrong data are few and come first, so that they are always kept.
+    // Facts and wrong data are few, and they are first, so that they are always stored.
     auto one = kept(finding, round.units);
-    if (one.figure && explained) continue;  // a slow GPU also slows copies of others
+    if (one.figure && explained) continue;  // omitted, because a slow GPU also slows down the copies of others
     const auto at = one.figure ? round.findings.end()
                                : std::find_if(round.findings.begin(), round.findings.end(),
                                               [](const RoundFinding& other) { return other.figure; });
@@ -191,7 +192,7 @@ Soak read_soak(const std::filesystem::path& folder) {
     if (round.begin_s < 0 || round.length_s < 0 || round.unwatched_s < 0 || round.rest_s < 0) {
       line.refuse("has a negative time");
     }
-    constexpr double max_hours = 1e5;  // 11 years: each hour has a column in memory
+    constexpr double max_hours = 1e5;  // 11 years; the limit exists because each hour has a column in memory
     if (round.begin_s > max_hours * soak.hour_s()) line["begin_s"].refuse("is beyond the longest soak");
   }
   if (number == 0) throw InputError(file.string() + ": has no plan; start a new soak");

@@ -1,4 +1,4 @@
-// The rounds of a soak: the data kept of each, and their file.
+// The rounds of a soak: the data that is stored of each round, and the file that has them.
 #pragma once
 
 #include <cstdint>
@@ -13,56 +13,62 @@
 
 namespace shakedown {
 
-/// The request for a soak.
+/// What the user requested of a soak.
 struct SoakPlan {
   std::string run_id, started;  // UTC, ISO 8601
   double duration_s = 0;
-  std::uint64_t seed = 0;  // for the order of the families and for the pauses
+  std::uint64_t seed = 0;  // random seed of the order of families and of the pauses
   std::vector<std::string> families;
   Tier tier = Tier::quick;
-  std::vector<std::string> flags = {};  // all other flags of the start; a resumed soak is judged by the same flags
+  /// All other flags with which the soak began; a resumed soak is judged by the same flags.
+  std::vector<std::string> flags = {};
 };
 
-/// The key of a round that ended without results. Its status is missing if ranks died, else inconclusive.
+/// The key of a finding about a round that ended without results. Its status is missing if ranks died, else
+/// inconclusive.
 inline const std::string round_key = "machine/round";
 
 /// A bad finding of a round.
 struct RoundFinding {
-  std::string key, metric;  // "suspect": the culprit from the combined values
+  std::string key, metric;  // "suspect" for a culprit that was found from all values together
   Status status = Status::fail;
-  bool figure = false;  // a value that misses a limit or trails its peers; else a fact, an error or wrong data
+  /// True: a value that misses a limit, or is an outlier among its peers; false: a fact, an error or wrong data.
+  bool figure = false;
   std::vector<std::string> places;  // units or hosts that it names
   std::string detail;
 };
 
-/// The data of a round that the series needs: about 10 kB for eight GPUs, so that a week fits on the disk.
+/// The data of one round that the judgement of the series needs. It is about 10 kB for eight GPUs, so that a week fits
+/// on the disk.
 struct SoakRound {
   int number = 1;
   std::string started;             // UTC
   double begin_s = 0;              // since the start of the soak, by the time of day
-  double length_s = 0;             // by a monotonic clock
-  double unwatched_s = 0;          // time without a measurement before it, after a kill or a reboot
-  double rest_s = 0;               // planned pause before it
-  std::vector<std::string> order;  // of its families
-  std::vector<std::string> boots;  // "host boot-id"
-  std::vector<RankFacts> ranks;    // empty: as in the previous round
-  std::vector<std::string> units;  // by rank, a name that survives a reboot: a GPU's UUID, else host/number
+  double length_s = 0;             // duration by a monotonic clock
+  double unwatched_s = 0;          // time without a measurement before the round, after a kill or a reboot
+  double rest_s = 0;               // planned pause before the round
+  std::vector<std::string> order;  // order in which it measured the families
+  std::vector<std::string> boots;  // "host boot-id" of each host
+  std::vector<RankFacts> ranks;    // empty if they are the same as in the previous round
+  /// By rank: a name that a reboot does not change: the UUID of the GPU, else host/number.
+  std::vector<std::string> units;
   State state = State::incomplete;
   std::string profile, backend;
   int hosts = 0;
   std::size_t families = 0, judged_families = 0, known_families = 0;
-  ByRank figures;   // by "key metric", the headline of each benchmark; a shared one has one value
-  ByRank bits;      // checksums by "key algorithm": equal input and algorithm must give equal bits
-  ByRank counters;  // of errors, from pre-flight
-  std::vector<std::optional<std::string>> others;  // by rank: other users' processes on its GPU
-  std::vector<RoundFinding> findings;              // at most max_findings
+  /// By "key metric": the headline figure of each benchmark; a figure that all ranks share has one value.
+  ByRank figures;
+  ByRank bits;      // by "key algorithm": checksums; equal input and algorithm must give equal bits
+  ByRank counters;  // error counters, from pre-flight
+  std::vector<std::optional<std::string>> others;  // by rank: processes of other users on its GPU
+  std::vector<RoundFinding> findings;              // at most max_findings entries
   std::size_t finding_count = 0;
 
   static constexpr std::size_t max_findings = 40;
 
-  /// Returns the rank of the unit; nullopt if it was absent.
+  /// Returns the rank of a unit; nullopt if the unit was absent.
   std::optional<std::size_t> rank_of(const std::string& unit) const;
-  /// Returns the value of the unit in `figures`, `bits` or `counters`; nullopt if it has none.
+  /// Returns the value of a unit in `figures`, `bits` or `counters`; nullopt if it has none.
   std::optional<double> value(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit) const;
   /// Returns a value that all ranks share.
   std::optional<double> shared_figure(const std::string& name) const;
@@ -72,23 +78,23 @@ struct Soak {
   SoakPlan plan;
   std::vector<SoakRound> rounds;
 
-  double watched_s() const;  // rounds and pauses
+  double watched_s() const;  // sum of rounds and pauses
   bool complete() const { return watched_s() >= plan.duration_s; }
   /// Returns the length of "the first hour": an hour, or a quarter of a short soak.
   double hour_s() const;
-  /// Returns "hour 7.0 (2026-11-22T19:00:05Z)", or minutes for a soak of less than two hours.
+  /// Returns the time of a round: "hour 7.0 (2026-11-22T19:00:05Z)". In a soak of less than two hours it is in minutes.
   std::string when(const SoakRound&) const;
-  /// Returns the names of the columns of all rounds.
+  /// Returns the names of the columns that any round has.
   std::set<std::string> names(const ByRank SoakRound::*columns) const;
 };
 
-/// Returns a line of JSON for the soak file, which has the plan and then each round.
+/// Returns the plan, or a round, as a line of JSON for the file of the soak. The plan is the first line.
 std::string soak_line(const SoakPlan&);
 std::string soak_line(const SoakRound&);
-/// Reads a soak. Ignores an incomplete last line, as after a kill. Errors: InputError with file and line.
+/// Reads a soak. Ignores an incomplete last line, which a kill may leave. Errors: InputError with file and line.
 Soak read_soak(const std::filesystem::path& folder);
 
-/// Fills in a round from the results and the verdict of its run.
+/// Sets the members of a round from the results and the verdict of its run.
 void summarize(const Measured&, const Verdict&, SoakRound&);
 
 /// Returns the number rounded to a tenth, such as "7.0".

@@ -1,8 +1,8 @@
-// The level of a GPU in a class of metrics is a median over the class. Each metric is taken relative to its own median
+// The level of a GPU in a class of metrics is a median over the class, where each metric is divided by its own median
 // in the first hour. An hour is low under two conditions. First, the whole Hodges-Lehmann interval of its shift from
 // the first hour is below the limit. Second, the shift exceeds 6 times the noise from hour to hour. Hours are used
-// because rounds within an hour are not independent, but hours nearly are. The factor 6 allows for the thousands of
-// hours, classes and GPUs that are tested.
+// because rounds within an hour are not independent, while hours nearly are. The factor is 6 because thousands of
+// hours, classes and GPUs are tested.
 #include "thresholds/soak/trends.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace shakedown {
 namespace {
 
 constexpr double min_loss = 0.015,
-                 min_loss_of_all = 0.03;  // of one GPU, unless its class has a larger one; of all GPUs together
+                 min_loss_of_all = 0.03;  // for one GPU, unless its class has a larger limit; for all GPUs together
 constexpr double sigmas = 6, confidence = 0.98, hour = 3600, bins = 96;
 
 class TrendFinder {
@@ -28,11 +28,11 @@ class TrendFinder {
   std::vector<SoakTrend> follow() const {
     std::vector<SoakTrend> trends;
     struct Sum {
-      std::vector<std::vector<double>> levels;  // by round, of each metric
+      std::vector<std::vector<double>> levels;  // by metric: its levels, by round
       double limit = 0;
       bool through_host = false;
     };
-    std::map<std::pair<std::string, std::string>, Sum> sums;  // class, unit
+    std::map<std::pair<std::string, std::string>, Sum> sums;  // by class and unit
     for (const std::string& name : soak_.names(&SoakRound::figures)) {
       const auto blank = name.find(' ');
       const Key key(name.substr(0, blank));
@@ -57,7 +57,7 @@ class TrendFinder {
         if (at_first.empty()) continue;
         const double usual = median(at_first);
         for (const Key& of : classes_of(key)) {
-          if (!of.part("end").empty()) continue;  // copies are followed by link
+          if (!of.part("end").empty()) continue;  // a copy belongs to its link
           Sum& sum = sums[{of, unit}];
           sum.levels.resize(rounds_.size());
           sum.limit = std::max(sum.limit, limit);
@@ -108,12 +108,12 @@ class TrendFinder {
       x.push_back((static_cast<double>(which) + 0.5) * bin / hour);
       y.push_back(median(values));
     }
-    constexpr double each_bound = 0.975;  // the interval has 95 %
+    constexpr double each_bound = 0.975;  // so that the interval has 95 % confidence
     if (x.size() > 1) trend.fit = theil_sen(x, y, each_bound);
   }
 
-  /// Returns the noise of an hourly median: from the differences of successive hours, but at least the value expected
-  /// from the rounds. Differences are insensitive to drift and to single steps.
+  /// Returns the noise of an hourly median. It is computed from the differences of successive hours, which drift and
+  /// single steps hardly affect, but it is at least the value that the rounds predict.
   std::optional<double> noise_of(const SoakTrend& trend) const {
     const auto steps_of = [](const std::vector<std::optional<double>>& levels) {
       std::vector<double> steps;
@@ -126,7 +126,8 @@ class TrendFinder {
     const auto hours = steps_of(trend.hours), rounds = steps_of(trend.levels);
     if (hours.size() < min_steps || rounds.size() < min_steps) return std::nullopt;
     const double per_hour = static_cast<double>(rounds_.size()) / static_cast<double>(trend.hours.size());
-    const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));  // sqrt(pi / 2), for normal values
+    // sqrt(pi / 2), for values with a normal distribution.
+    const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));
     return std::max(robust_sigma(hours), robust_sigma(rounds) * of_a_median) / std::sqrt(2.0);
   }
 

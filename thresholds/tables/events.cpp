@@ -1,5 +1,5 @@
-// Checks events.yaml and writes it as constexpr tables: events_table EVENTS.yaml TABLE.hpp. Reports an error with file,
-// line and column, and then writes nothing.
+// Checks events.yaml and writes it as constexpr tables: events_table EVENTS.yaml TABLE.hpp. If there is an error,
+// reports it with file, line and column, and writes nothing.
 #include <set>
 
 #include "thresholds/tables/table_text.hpp"

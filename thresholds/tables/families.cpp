@@ -1,5 +1,5 @@
-// Checks families.yaml and writes it as a constexpr table: families_table FAMILIES.yaml TABLE.hpp. Reports an error
-// with file, line and column, and then writes nothing.
+// Checks families.yaml and writes it as a constexpr table: families_table FAMILIES.yaml TABLE.hpp. If there is an
+// error, reports it with file, line and column, and writes nothing.
 #include <set>
 
 #include "thresholds/catalogue/families.hpp"
@@ -15,7 +15,7 @@ std::string needs_of(const Yaml& yaml) {
   }
   std::string text;
   for (const std::string_view backend : words(Backend{})) {
-    // A virtual GPU has the families of a GPU, unless the row says otherwise.
+    // A virtual GPU has the same families as a GPU, unless the row says otherwise.
     const bool as_gpu = backend == name(Backend::virtual_gpu) && !members.contains(std::string(backend));
     const auto need = required(members, as_gpu ? name(Backend::cuda) : backend, yaml).value_of<Need>();
     text += fmt::format("{}Need::{}", text.empty() ? "" : ", ", name(need));

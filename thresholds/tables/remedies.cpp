@@ -1,5 +1,5 @@
-// Checks remedies.yaml and writes it as a constexpr table: remedies_table REMEDIES.yaml TABLE.hpp. Reports an error
-// with file, line and column, and then writes nothing.
+// Checks remedies.yaml and writes it as a constexpr table: remedies_table REMEDIES.yaml TABLE.hpp. If there is an
+// error, reports it with file, line and column, and writes nothing.
 #include <set>
 
 #include "thresholds/catalogue/remedies.hpp"
@@ -8,8 +8,8 @@
 namespace shakedown {
 namespace {
 
-// The command follows `ssh HOST`: a second one would run on this host, and a placeholder that nothing replaces in a
-// shell.
+// Checks that the command is one command or a pipe, because it follows `ssh HOST`: a second command would run on this
+// host. Also checks that each placeholder is known, because others would be passed to the shell.
 void check_command(const Yaml& command) {
   const std::string text = command.text();
   if (text.find_first_of(";&$`") != std::string::npos) command.refuse("more than a command or a pipe; write one");

@@ -1,4 +1,4 @@
-// Common functions of the generators of tables.
+// Functions that all generators of tables use.
 #pragma once
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ inline std::string identifier(const Yaml& yaml) {
   return word;
 }
 
-/// Runs a generator: PROGRAM TABLE.yaml TABLE.hpp. Returns the exit code: 2 for refused input.
+/// Runs a generator: PROGRAM TABLE.yaml TABLE.hpp. Returns the exit code, which is 2 if the input is rejected.
 inline int generate(int argc, char** argv, const std::function<std::string(const Yaml&)>& table_of) {
   if (argc != 3) {
     std::fprintf(stderr, "%s TABLE.yaml TABLE.hpp\n", argc > 0 ? argv[0] : "generate");

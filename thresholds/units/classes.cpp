@@ -36,26 +36,28 @@ namespace {
 constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
-// The share of fleets with a healthy GPU beyond the limit. One to eight nodes must show a fault of 2 %.
+// The fraction of fleets in which a healthy GPU exceeds the limit. It is larger for small fleets, because one to eight
+// nodes must show a fault of 2 %.
 double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
 
-// A fault never makes hardware faster. A GPU with bad ports slows most copies of a small host, so links are compared
-// with the better quarter.
+// Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
+// because a GPU with bad ports slows most copies of a small host.
 double centre_of(const std::vector<double>& sorted, bool links) {
   if (sorted.size() == 2) return sorted.front();
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
 }
 
-// The known spread of the median over the rows of a class. Its variance is pi / 2 times that of the mean.
+// Returns the known spread of the median over the rows of a class. Its variance is pi / 2 times that of the mean.
 double known_spread(const Column& column) {
   const auto rows = static_cast<double>(column.cells.front().rows);
   const double of_rows = column.kind.row * column.kind.row * (rows > 1 ? 1.57 / rows : 1);
   return std::sqrt(column.kind.spread * column.kind.spread + of_rows);
 }
 
-/// The spread over classes of one family, metric and number of rows: the types of GEMM, the directions of HBM.
+/// The spread over all classes of one family, metric and number of rows, such as the types of GEMM or the directions of
+/// HBM.
 struct Seen {
-  double variances = 0, units = 0;  // sum of variance times units, and of units
+  double variances = 0, units = 0;  // sum of (variance times number of units), and sum of the numbers of units
 };
 using SeenTogether = std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen>;
 
@@ -63,7 +65,8 @@ Seen& seen_of(SeenTogether& together, const Column& column) {
   return together[{column.name.family(), column.metric, column.device, column.cells.front().rows}];
 }
 
-// Returns the standard deviation implied by the shortest half of the values; with two groups, that of the narrower one.
+// Returns the standard deviation that the shortest half of the values implies. If there are two groups, it is that of
+// the narrower one.
 double spread_of_shortest_half(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   double width = HUGE_VAL;
@@ -71,8 +74,8 @@ double spread_of_shortest_half(const std::vector<double>& sorted) {
   return 0.7413 * width;  // half of a normal distribution is within 1.349 standard deviations
 }
 
-// Uses the better half, because a fault never makes hardware faster. Two groups of healthy GPUs, such as two makes of
-// memory, are wider together than either group.
+// Uses the better half of the values, because a fault never makes hardware faster. If there are two groups of healthy
+// GPUs, such as two makes of memory, together they are wider than each.
 double spread_of_healthy(const std::vector<double>& sorted, double centre) {
   std::vector<double> better;
   for (const double v : sorted) {
@@ -86,14 +89,14 @@ double spread_of_healthy(const std::vector<double>& sorted, double centre) {
   return sigma > two_groups * of_half ? of_half : sigma;
 }
 
-/// Centres the shortfalls, and stores the distance of the best from the centre in column.limit.
+/// Subtracts the centre from the shortfalls, and stores the distance of the best value from the centre in column.limit.
 void measure(Column& column, SeenTogether& together) {
   std::vector<double> sorted;
   sorted.reserve(column.cells.size());
   for (const Cell& cell : column.cells) sorted.push_back(cell.shortfall);
   std::sort(sorted.begin(), sorted.end());
   const bool links = column.cells.front().unit.kind == UnitKind::link;
-  // One GPU of four with bad ports slows half of the links.
+  // If one GPU of four has bad ports, half of the links are slow.
   if (column.name.family() != "p2p") sorted.resize(better_group(sorted, column.kind.class_effect));
   const double centre = centre_of(sorted, links);
   for (Cell& cell : column.cells) cell.shortfall -= centre;
@@ -120,7 +123,7 @@ bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_re
 
 using UnitValue = std::pair<Unit, const PeerValue*>;
 
-// Takes the value that most rows support: the lower median, of two rows the better one.
+// Returns the shortfall that most rows confirm: the lower median, which of two rows is the better one.
 Cell cell_of(std::span<const UnitValue> values) {
   std::vector<double> shortfalls;
   for (const auto& [unit, value] : values) shortfalls.push_back(value->shortfall);
@@ -130,7 +133,7 @@ Cell cell_of(std::span<const UnitValue> values) {
 }
 
 void fill(Column& column, const std::vector<Comparison>& comparisons) {
-  // Sorts by rank with counting: 10,000 GPUs have a million values.
+  // Counting sort by rank, because 10,000 GPUs have a million values.
   std::vector<std::vector<UnitValue>> by_rank(column.context->ranks.size());
   for (const std::size_t row : column.rows) {
     for (const PeerValue& v : comparisons[row].values) {
@@ -148,7 +151,7 @@ void fill(Column& column, const std::vector<Comparison>& comparisons) {
   }
 }
 
-// The end of copies that a class describes: "src", "dst" or none.
+// Returns which end of copies a class describes: "src", "dst" or neither.
 std::string_view end_of(const Column& column) { return column.name.part("end"); }
 
 void add_columns(UnitTable& table) {
@@ -156,7 +159,7 @@ void add_columns(UnitTable& table) {
   for (std::size_t row = 0; row < table.comparisons.size(); ++row) {
     const Comparison& c = table.comparisons[row];
     auto names = classes_of(c.key);
-    // A row with repetitions confirms itself, as a class of its own.
+    // A row that has repetitions confirms itself, so it is a class of its own.
     const bool repeated = std::ranges::any_of(c.values, is_repeated);
     if (repeated && std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
     for (const Key& name : names) {
@@ -166,14 +169,14 @@ void add_columns(UnitTable& table) {
       table.columns[found->second].rows.push_back(row);
     }
   }
-  // A class with the same rows as a wider one is redundant.
+  // A class that has the same rows as a wider class is redundant.
   std::set<std::pair<std::string, std::vector<std::size_t>>> seen;
   std::erase_if(table.columns, [&](const Column& c) { return !seen.emplace(end_of(c), c.rows).second; });
 }
 
-// A lower limit applies only if several rows agree, never because of more repetitions of one row.
+// Returns the limit. It is lower if several rows agree, but never because one row has more repetitions.
 double limit_of(const Column& column, const Cell& cell) {
-  const bool few_rows = !column.name.part("engine").empty();  // two of three may be off by accident
+  const bool few_rows = !column.name.part("engine").empty();  // of three rows, two may be low by accident
   return std::max(column.limit, cell.rows > 1 && !few_rows ? column.kind.class_effect : column.kind.effect);
 }
 
@@ -185,7 +188,7 @@ bool is_slow_silicon(const Column& column, const Cell& cell, const RankTelemetry
 
 // Marks the outlier cells and their values.
 void mark(Column& column, std::vector<Comparison>& comparisons, const RankTelemetry& telemetry) {
-  std::map<Unit, bool> out;  // outliers, and whether other rows or repetitions confirm them
+  std::map<Unit, bool> out;  // by unit: whether other rows or repetitions confirm that it is an outlier
   double limit = limit_of(column, column.cells.front());
   for (Cell& cell : column.cells) {
     limit = limit_of(column, cell);
@@ -213,13 +216,13 @@ void mark(Column& column, std::vector<Comparison>& comparisons, const RankTeleme
 
 std::vector<Key> classes_of(const Key& key) {
   const Key family(key.family());
-  // Returns the class of rows with the same values of these parts.
+  // Returns the class of rows that have the same values of these parts.
   const auto by = [&](std::initializer_list<std::string_view> parts) {
     Key name = family;
     for (const std::string_view part : parts) name.set(part, key.part(part));
     return name;
   };
-  if (family == "gemm" && key.part("load") == "sustained") return {by({"load"})};  // bursts show no heat
+  if (family == "gemm" && key.part("load") == "sustained") return {by({"load"})};  // bursts do not show heat
   if (family == "gemm") return {family, by({"dtype"})};
   if (family == "hbm") return {family, by({"op"}), by({"op", "engine"})};
   if (family == "p2p" && key.part("op") == "latency") return {by({"op"})};
@@ -253,7 +256,7 @@ Unit unit_of(const Key& class_name, int rank, std::optional<int> from) {
 void fill_columns(UnitTable& table) {
   add_columns(table);
   for (Column& column : table.columns) fill(column, table.comparisons);
-  // With two GPUs the copies of one GPU are one link, which is a class of its own.
+  // With two GPUs, the copies of one GPU are a single link, which is already a class of its own.
   std::erase_if(table.columns, [](const Column& c) { return !end_of(c).empty() && c.cells.front().rows == 1; });
   SeenTogether together;
   for (Column& column : table.columns) measure(column, together);

@@ -14,14 +14,14 @@ namespace shakedown {
 namespace {
 
 using RowsByKey = std::map<Key, const std::vector<RankData>*>;
-using Doubts = std::map<Key, double>;  // the largest shortfall
+using Doubts = std::map<Key, double>;  // by key: the largest shortfall
 
-// Limits of some metrics are wide (raw GEMM, latencies, PCIe with all GPUs at once), but those of profiles are
-// narrower.
+// For some metrics (raw GEMM, latencies, PCIe with all GPUs at once) the effect among peers is this wide. The limits of
+// profiles are narrower.
 constexpr double wide_effect = 0.2;
 
-// The bandwidth of NCCL grows with the size, except for steps of some per cent at changes of the protocol. In 8 stored
-// launches of 2 and 4 H200, no size of the quick tier has 10 % less than a smaller one.
+// The bandwidth of NCCL grows with the size, except for steps of some percent where it changes the protocol. In 8
+// stored launches of 2 and 4 H200, no size of the quick tier is 10 % slower than a smaller one.
 constexpr double odd_collective = 0.1;
 
 void add(Doubts& doubts, const Key& key, double shortfall) {
@@ -29,10 +29,10 @@ void add(Doubts& doubts, const Key& key, double shortfall) {
   known = std::max(known, shortfall);
 }
 
-// bench/retest.hpp gives these a second turn with another key.
+// True for rows to which bench/retest.hpp gives a second turn with another key.
 bool has_turns(const Key& key) { return key.family() == "jitter" || key.family() == "launch"; }
 
-// The rows that can confirm a value of a GPU or pair: each shift has other pairs.
+// Returns the key of all rows that can confirm a value of a GPU or pair. Each shift has other pairs.
 Key confirmed_in(const Key& key) {
   if (key.family() != "p2p") return classes_of(key).back();
   return !key.part("shift").empty() && key.part("op") == "latency" ? key : classes_of(key).front();
@@ -41,18 +41,18 @@ Key confirmed_in(const Key& key) {
 // A value of a GPU, or of a copy between two GPUs.
 struct UnitValue {
   Key key;
-  std::pair<std::int64_t, std::int64_t> unit;  // rank, local rank of the source or -1
+  std::pair<std::int64_t, std::int64_t> unit;  // the rank, and the local rank of the source or -1
   double value = 0, shortfall = 0;
 };
 
-// Returns the row. If ranks or pairs are measured one at a time, it returns the rows of all ranks or pairs.
+// Returns the row. If ranks or pairs are measured one at a time, returns the rows of all ranks or pairs together.
 struct OneRow {
   PeerClass kind;
   std::vector<UnitValue> values;
 };
 using RowsOfClass = std::map<Key, OneRow>;
 
-// Sets the shortfall of each value from the median; with two values, from the better one.
+// Sets the shortfall of each value from the median. If there are two values, it is the shortfall from the better one.
 void compare(const std::string& metric, OneRow& row) {
   const double sign = lower_is_better(metric) ? 1 : -1;
   std::vector<double> sorted;
@@ -98,14 +98,14 @@ void add_peers(const RowsByKey& measured, Doubts& doubts) {
   }
 }
 
-// Returns the time of the slowest rank, which is that of the operation.
+// Returns the time of the operation, which is that of its slowest rank.
 std::optional<double> seconds_of(const RankData& row) {
   const auto seconds = row.by_rank.find("seconds");
   if (seconds == row.by_rank.end() || seconds->second.size() < 2) return std::nullopt;
-  return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown sorts first
+  return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown values are sorted first
 }
 
-// Each host runs it by itself: finds one that takes longer than the others.
+// Finds a host that takes longer than the others for an operation that each host runs by itself.
 void add_hosts(const RowsByKey& measured, Doubts& doubts) {
   for (const auto& [key, repetitions] : measured) {
     const auto slowest = key.part("scope") == "node" ? seconds_of(repetitions->front()) : std::nullopt;
@@ -153,7 +153,7 @@ bool is_brief(const Key& name, const std::string& metric) {
 
 double doubtful_shortfall(const Key& key, const PeerClass& kind) {
   if (kind.effect >= wide_effect) return kind.effect / 2;
-  // A healthy GPU with remapped rows read its memory 2.3 % slower than its peers, launch after launch.
+  // A healthy GPU with remapped rows reads its memory 2.3 % slower than its peers in every launch.
   return key.family() == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
 }
 

@@ -1,5 +1,6 @@
-// Doubtful values: a value that differs from its peers, from other rows of its class or from other sizes may be an
-// accident (another process, a paused guest) or a fault. It counts only if it repeats. Pure.
+// Doubtful values. A value that differs from its peers, from other rows of its class or from other sizes may be an
+// accident (another process, a paused virtual machine) or a fault. It is a fault only if it repeats. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,14 @@ namespace shakedown {
 /// The number of repetitions whose median is reliable.
 inline constexpr std::size_t enough_repetitions = 3;
 
-/// The shortfall from which a value without confirmation makes a verdict INCONCLUSIVE. A smaller one is only a warning.
+/// If a value has at least this shortfall and nothing confirms it, the verdict is INCONCLUSIVE. A smaller shortfall is
+/// only a warning.
 inline constexpr double open_shortfall = 0.15;
 
-/// False for long loads, which a short accident does not change. `name`: of a class.
+/// False for long loads, which a short disturbance does not change. `name` is the name of a class.
 bool is_brief(const Key& name, const std::string& metric);
 
-/// The shortfall among peers from which a value without confirmation by another row is doubtful.
+/// Returns the shortfall among peers from which a value is doubtful, if no other row confirms it.
 double doubtful_shortfall(const Key&, const PeerClass&);
 
 /// The keys of rows that were measured once and have a value in doubt, the largest shortfall first:

@@ -1,5 +1,5 @@
-// Attributes missed limits to units. A slow GPU must not pass: one that misses its limits in most rows of a class does
-// so by itself, unless it is a healthy chip with a low clock at the power limit.
+// Decides which units miss limits by themselves. A slow GPU must not pass: if it misses its limits in most rows of a
+// class, it does so by itself, unless it is a healthy chip with a low clock at the power limit.
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>
@@ -17,18 +17,19 @@
 namespace shakedown {
 namespace {
 
-// Floors are below the slowest of few healthy chips. The median of a healthy fleet is further above.
+// Floors are below the slowest of a few healthy chips. The limit must be at most this fraction of the median of a
+// healthy fleet.
 constexpr double healthy_distance = 0.90;
-// Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference. A third of
-// the distance is enough for a chip at its power limit.
+// Warm racks, slow deliveries and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference. For
+// a chip at its power limit, a third of the distance is therefore enough.
 constexpr double distance_by_power = 0.97;
-// If this share of the units of a class misses limits, the fleet is low.
+// If at least this fraction of the units of a class misses limits, the whole fleet is low.
 constexpr double fleet_share = 0.1;
 constexpr std::size_t min_fleet_units = 3;
 
 enum class Miss { own, fleet, noted, open };
 
-// The value of a rank; of a copy between ranks, `from` is its source.
+// The value of a rank. For a copy between ranks, `from` is its source.
 struct RankValue {
   int rank;
   std::optional<int> from;
@@ -53,7 +54,7 @@ double upper_median(const std::vector<RankValue>& known) {
   return *middle;
 }
 
-// Returns the limit of the ranks; nullopt without one.
+// Returns the limit that each rank must meet; nullopt if there is none.
 std::optional<Limit> limit_by_rank(const Finding& f, const Benchmarks& benchmarks) {
   const auto compared = f.compared();
   if (f.judgement != Judgement::rule || !compared || f.metric == "capacity_gb") return std::nullopt;
@@ -79,7 +80,8 @@ class Attributor {
   }
 
  private:
-  // A step is mostly GEMM: a fleet with low clocks in one class has them in the other.
+  // Attributes limits of ranks. A step is mostly GEMM, so a fleet with low clocks in one of these classes also has them
+  // in the other.
   void attribute_limits_by_rank() {
     std::vector<std::pair<std::size_t, Limit>> missed;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
@@ -99,7 +101,7 @@ class Attributor {
   }
 
   /// A step is as slow as its slowest GPU, but its finding is not by rank. If it would meet its limit without healthy
-  /// chips at their power limit, the step only warns.
+  /// chips at their power limit, it is only a warning.
   void downgrade_steps() {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& f = findings_[i];
@@ -129,7 +131,7 @@ class Attributor {
       if (miss == Miss::open) open.push_back(v);
       fleet = fleet || miss == Miss::fleet;
     }
-    // A limit that most ranks miss is not about a single rank: RunEvidence::alike.
+    // If most ranks miss a limit, the cause is not a single rank, and RunEvidence::alike handles it.
     if (!spread && (missed == 0 || (!copies && values.size() > 1 && 2 * missed > values.size()))) return;
     const bool counts = !own.empty() || fleet;
     const bool is_open = !counts && !open.empty();
@@ -177,7 +179,7 @@ class Attributor {
                                        ", a healthy chip with a low clock at the power limit"});
   }
 
-  /// True for a chip that is slow only because of the power limit, and within the variation of healthy chips.
+  /// True for a chip that only the power limit slows, if healthy chips vary as much.
   bool is_slow_silicon(const Key& key, int rank, std::size_t ranks) const {
     const Shown here = shown(key, "compute_ms", rank, std::nullopt);
     return here.compared && !here.out && !telemetry().held_back(rank) && telemetry().power_limited(rank) &&
@@ -201,7 +203,7 @@ class Attributor {
     return named;
   }
 
-  // The cells of a GPU or link in the classes of a row.
+  // The cells of a GPU or link in the classes to which a row belongs.
   struct Shown {
     bool compared = false, out = false;
     double shortfall = 0, scale = 0;  // in the widest class
@@ -219,7 +221,7 @@ class Attributor {
     return result;
   }
 
-  // Above this, the clock is not the reason for a missed limit of this row.
+  // True if the work per clock is slow, so that the clock is not the reason for a missed limit of this row.
   bool slow_per_clock(const Key& key, int rank) const {
     for (const Comparison& c : table_.comparisons) {
       if (c.key != key || c.metric != "tflops_per_ghz") continue;
@@ -229,13 +231,13 @@ class Attributor {
     return false;
   }
 
-  // Whether repetitions, most rows of a class, or similar peers confirm a value. `none`: no other value could, or the
-  // value is far off; the verdict is then inconclusive.
+  // Whether repetitions, most rows of a class, or peers with similar values confirm a value. `none`: no other value can
+  // confirm it, or the value is far off; the verdict is then inconclusive.
   enum class Support { confirmed, contradicted, none };
   Support support_of(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark,
                      const Shown& here) const {
     const PeerClass kind = *peer_class(f.key, f.metric);
-    // A low clock affects all rows: other rows, if any, show whether it is too low.
+    // A low clock affects all rows, so other rows, if there are any, show whether it is too low.
     const bool clock = kind.clocked && !slow_per_clock(f.key, v.rank);
     const bool repeats = benchmark.rows.size() >= enough_repetitions;
     if (repeats && (!clock || limit.shortfall(v.value) > open_shortfall)) return Support::confirmed;
@@ -253,7 +255,8 @@ class Attributor {
     return alone || limit.shortfall(v.value) > open_shortfall ? Support::none : Support::contradicted;
   }
 
-  // A pair that meets the limit alone shares something with other pairs of the shift, and is healthy itself.
+  // True if a pair meets the limit when it copies alone. It then shares something with other pairs of the shift, and is
+  // healthy itself.
   bool is_fast_alone(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark) const {
     if (f.key.part("shift").empty() || !v.from) return false;
     const auto local = [&](int of) { return benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank; };
@@ -291,9 +294,9 @@ class Attributor {
     return slow_per_clock(f.key, v.rank) ? Miss::own : kind_by_clock(limit, benchmark, v, here);
   }
 
-  // True if the work per clock is normal, and the clock is low.
+  // True if the work per clock is normal and the clock is low.
   Miss kind_by_clock(const Limit& limit, const Benchmark& benchmark, const RankValue& v, const Shown& here) const {
-    // Returns the distance of its rate from the median rate, and of the median rate from the limit.
+    // Returns two distances: of the rate from the median rate, and of the median rate from the limit.
     const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
     const bool by_power = telemetry().power_limited(v.rank) || telemetry().power_limited_in(benchmark, v.rank);

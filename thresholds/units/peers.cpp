@@ -24,26 +24,26 @@
 namespace shakedown {
 namespace {
 
-// The probability of any alarm in a healthy run of any size, with normal noise.
+// The probability that a healthy run of any size has an alarm, if its noise is normal.
 constexpr double alpha = 1e-3;
 
-// The healthy side of 64 or more values shows their tails: its 99 % quantile is 2.326 sigma of a normal distribution.
-// With fewer values, a single fast one would define it.
+// Among 64 or more values, the healthy side shows how heavy the tails are: in a normal distribution its 99 % quantile
+// is 2.326 sigma. With fewer values, a single fast one would determine it.
 constexpr std::size_t enough_for_tail = 64;
 constexpr double tail_share = 0.99, tail_sigmas = 2.3263;
 
-// From 16 hosts on, each pair of local ranks has peers of its own. With fewer, all pairs of a host are compared with
-// each other; through an NVSwitch they are equivalent.
+// From this number of hosts on, each pair of local ranks is compared with the same pair of other hosts. With fewer
+// hosts, all pairs of a host are compared with each other; through an NVSwitch they are equivalent.
 constexpr std::size_t enough_hosts = 16;
 
-// Independent deviations of the ranks of a host average out in its median; shared ones do not.
+// Independent deviations of the ranks of a host average out in its median. Deviations that all ranks share do not.
 constexpr double host_share = 0.6;
 constexpr double host_effect_clocked = 0.1;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Centre, scale and limits
 
-// Returns the value with `share` of the values below it. Reorders the values.
+// Returns the value below which this fraction of the values is. Reorders the values.
 double value_at(std::vector<double>& values, double share) {
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
@@ -54,7 +54,7 @@ struct Spread {
   double centre, scale;
 };
 
-// Returns the better of two: a fault never makes hardware faster.
+// Returns the median; of two values, the better one, because a fault never makes hardware faster.
 double centre_of(const std::vector<double>& values, bool low_is_good) {
   if (values.size() != 2) return median(values);
   return low_is_good ? std::min(values[0], values[1]) : std::max(values[0], values[1]);
@@ -77,7 +77,7 @@ double shortfall_of(double value, double centre, bool low_is_good) {
   return low_is_good ? value / centre - 1 : 1 - value / centre;
 }
 
-// Returns the median of all; if half of the GPUs or more are slow, that of the others.
+// Returns the median of all values. If at least half of the GPUs are slow, returns the median of the others.
 double healthy_centre(std::vector<double> values, bool low_is_good, double effect) {
   const double centre = centre_of(values, low_is_good);
   std::sort(values.begin(), values.end());
@@ -96,21 +96,22 @@ void measure_values(Comparison& comparison) {
   std::vector<double> values;
   values.reserve(comparison.values.size());
   for (const PeerValue& v : comparison.values) values.push_back(v.value);
-  // Half of the links are slow if half of the GPUs are, or one of four. Classes compare them with the better quarter.
+  // If half of the GPUs are slow, or one of four, then half of the links are slow. Classes therefore compare links with
+  // the best quarter.
   const bool links = comparison.values.front().unit.kind == UnitKind::link;
   comparison.centre = links ? centre_of(values, low_is_good)
                             : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
   for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
 }
 
-// Returns the value that the best quarter reaches: a slow GPU slows half of the copies of a host with four, but that
-// host is not slow.
+// Returns the value that the best quarter reaches. A slow GPU slows half of the copies of a host with four GPUs, but
+// that host is not slow.
 double good_quarter(std::vector<double>& values, bool low_is_good) {
   const double share = values.size() < 4 ? 1 : 0.75;
   return value_at(values, low_is_good ? 1 - share : share);
 }
 
-// Pairs that were measured because they were slow elsewhere do not represent their host.
+// False for pairs that were measured because they were slow in another row, because these do not represent their host.
 bool is_sample(const Comparison& comparison, const std::vector<std::vector<double>>& by_host) {
   if (comparison.values.front().unit.kind != UnitKind::link) return true;
   const std::size_t directions = comparison.key.part("dir") == "both" ? 1 : 2;
@@ -119,7 +120,7 @@ bool is_sample(const Comparison& comparison, const std::vector<std::vector<doubl
          !comparison.key.part("shift").empty();
 }
 
-// A host with several ranks is compared by the rate of its better ranks.
+// Compares hosts. If a host has several ranks, it is compared by the rate of its better ranks.
 void measure_hosts(Comparison& comparison, const Hosts& hosts) {
   if (hosts.count() < 2) return;
   const bool low_is_good = lower_is_better(comparison.metric);
@@ -179,12 +180,12 @@ class Collector {
     const Key key = pooled_key(benchmark.key, hosts);
     const bool per_host = key.part("scope") == "node";
     const auto sources = hosts.sources(benchmark.key);
-    std::set<std::size_t> seen;  // hosts: their ranks share one value
+    std::set<std::size_t> seen;  // hosts that were added; the ranks of a host share one value
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
       const auto from = sources.of(facts);
-      if (from == facts.rank) continue;  // the value of both directions is at both ends: one is enough
+      if (from == facts.rank) continue;  // the value of both directions is at both ends, and one of them is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, facts.device);
       if (comparison.values.empty()) {
@@ -199,7 +200,8 @@ class Collector {
     }
   }
 
-  // Nodes of a combined run have not all repeated the same rows.
+  // Returns the number of repetitions that all ranks have, because the nodes of a combined run may have repeated
+  // different rows.
   static std::size_t repetitions_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
     if (benchmark.rows.size() == 1) return 1;
     return static_cast<std::size_t>(std::ranges::count_if(benchmark.rows, [&](const Row* row) {
@@ -214,7 +216,7 @@ class Collector {
   }
 
   Comparison& comparison_of(const Key& key, const std::string& metric, const std::string& device) {
-    // Ranks of one kind are adjacent: the last comparison is nearly always the right one.
+    // Ranks of one kind are adjacent, so the last comparison is nearly always the right one.
     if (last_ < table_.comparisons.size()) {
       Comparison& last = table_.comparisons[last_];
       if (last.key == key && last.metric == metric && last.device == device) return last;
@@ -259,8 +261,8 @@ void compare(UnitTable& table) {
   }
 }
 
-// Collects the values of a table before the comparison. GPUs of two groups of a population count as different kinds in
-// its family.
+// Collects the values of a table before the comparison. GPUs of the two groups of a population count as different kinds
+// in that family.
 UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
   UnitTable result;
   for (const Comparison& c : table.comparisons) {
@@ -291,7 +293,7 @@ void describe(Finding& finding, const Comparison& c) {
   finding.next = measure_command(c.example, c.context->world_size);
 }
 
-// Returns the finding about outliers, or about unconfirmed values.
+// Returns the finding about outliers, or about values that nothing confirms.
 Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   Finding finding;
   describe(finding, c);
@@ -320,7 +322,8 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   return finding;
 }
 
-// No other value confirms these. The programs repeat such rows; without repetitions the verdict is inconclusive.
+// Returns the finding about values that no other value confirms. The programs repeat such rows. If there are no
+// repetitions, the verdict is inconclusive.
 Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);
@@ -329,7 +332,8 @@ Finding in_doubt(const Comparison& c) {
   return finding;
 }
 
-// Used if no rank is an outlier by itself: half of all ranks cannot be, because they define the median.
+// Returns a finding about slow hosts, for the case that no rank is an outlier by itself. Half of all ranks cannot be
+// outliers, because they determine the median.
 Finding finding_of_hosts(const Comparison& c) {
   Finding finding;
   describe(finding, c);

@@ -1,5 +1,5 @@
-// Compares each rank with the ranks of the same kind in the same run. Needs no profile, so it works on unknown
-// machines. Pure. docs/statistics.md explains the statistics.
+// Compares each rank with the ranks of the same kind in the same run. It needs no profile, so it also works on unknown
+// machines. The functions are pure. docs/statistics.md explains the statistics.
 #pragma once
 
 #include <set>
@@ -12,8 +12,9 @@
 
 namespace shakedown {
 
-/// Builds the table of a run from the benchmarks of these families, without errors and waivers. `launches`: the allowed
-/// difference of healthy ranks that were measured in different launches, in addition to that within one.
+/// Makes the table of a run from the benchmarks of these families, without errors and waivers. `launches` is the
+/// difference that healthy ranks may have because they were measured in different launches; it is added to the
+/// difference within a launch.
 UnitTable compare_peers(const Benchmarks&, const FamilySet& families, double launches = 0);
 
 /// Returns the families in which ranks were compared and can fail.

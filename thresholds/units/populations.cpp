@@ -17,12 +17,13 @@ namespace {
 
 constexpr std::size_t min_gpus = 4, min_hosts = 2;
 constexpr double min_difference = 0.005;
-/// The share of the faster side that may be slower than the whole slower side: one of eight hosts.
+/// The fraction of the faster group that may be slower than the whole slower group. It allows for one of eight hosts.
 constexpr double max_exceptions = 0.2;
-/// Without a fact: the smallest share of the GPUs on each side, and the share of the slower side that may be faulty.
+/// If no fact divides the GPUs: the smallest fraction of GPUs in each group, and the fraction of the slower group that
+/// may be faulty.
 constexpr double min_share = 0.1, max_faulty = 0.1;
-/// The largest difference without a fact, or of one host with a fact. A GPU with remapped rows, which is healthy, reads
-/// 2.3 % slower (ci/baselines/h200-sxm/4ranks).
+/// The largest difference if no fact divides the GPUs, or if only one host has another value of a fact. A GPU with
+/// remapped rows, which is healthy, reads 2.3 % slower (ci/baselines/h200-sxm/4ranks).
 constexpr double max_unexplained = 0.025;
 
 struct Side {
@@ -30,7 +31,7 @@ struct Side {
   std::set<std::string> hosts;
 
   bool is_large() const { return shortfalls.size() >= min_gpus && hosts.size() >= min_hosts; }
-  // Returns the values without this share of the slowest.
+  // Returns the width of the group without this fraction of its slowest values.
   double width(double left_out) const {
     const auto slowest = static_cast<std::size_t>(std::ceil(left_out * static_cast<double>(shortfalls.size())));
     return shortfalls[shortfalls.size() - 1 - slowest] - shortfalls.front();
@@ -42,7 +43,8 @@ void add(Side& side, const Column& column, const Cell& cell) {
   side.hosts.insert(column.context->ranks[static_cast<std::size_t>(cell.unit.rank)].host);
 }
 
-// True if all of `slower` are slower than all of `faster`, except for a few that are slower than both.
+// True if all of `slower` are slower than all of `faster`, apart from a few of `faster` that are slower than all
+// others.
 bool are_apart(const Side& slower, const Side& faster) {
   const auto last = std::upper_bound(faster.shortfalls.begin(), faster.shortfalls.end(), slower.shortfalls.back());
   const auto exceptions = static_cast<double>(faster.shortfalls.end() - last);
@@ -90,14 +92,14 @@ std::optional<Population> population_by(const Column& column, const std::string&
   return population;
 }
 
-// GPUs from the fastest to the slowest: the slower group begins at `split`; those from `end` on are in neither group.
+// GPUs from the fastest to the slowest. The slower group begins at `split`. GPUs from `end` on are in neither group.
 struct Gap {
   std::size_t split = 0, end = 0;
   double width = 0;
 };
 
-// Finds the widest gap with at least this number of GPUs on each side. GPUs that are slower than the faster group by
-// more than healthy groups differ are in neither.
+// Finds the widest gap that has at least `least` GPUs on each side. GPUs that are slower than the faster group by more
+// than healthy groups differ are in neither group.
 Gap widest_gap(const std::vector<double>& sorted, std::size_t least) {
   Gap widest;
   for (std::size_t i = least; i + least <= sorted.size(); ++i) {
@@ -131,7 +133,7 @@ std::optional<Population> population_by_gap(const Column& column) {
   return population;
 }
 
-// A fact of the first rank of a host applies to all of its ranks.
+// Returns the fact of each rank. A fact of the first rank of a host is valid for all of its ranks.
 std::vector<std::optional<std::string>> of_each_rank_of_a_host(const Context& context,
                                                                std::vector<std::optional<std::string>> values) {
   std::map<std::string, std::optional<std::string>> by_host;
@@ -233,7 +235,7 @@ std::vector<Population> find_populations(const UnitTable& table, const DividingF
 std::vector<Finding> findings_of(const std::vector<Population>& populations) {
   std::vector<Finding> findings;
   for (const Population& p : populations) {
-    if (p.host) continue;  // a suspect
+    if (p.host) continue;  // it is a suspect and not a population
     Finding f;
     classify(f, Code::population);
     f.key = p.class_name;

@@ -1,5 +1,6 @@
-// Populations: GPUs of one kind in a faster and a slower group, such as two versions of a VBIOS, or two makes of memory
-// without a distinguishing fact. That is a property of the fleet, not a fault of each slower GPU. Pure.
+// Populations: GPUs of one kind that form a faster and a slower group, such as two versions of a VBIOS, or two makes of
+// memory that no fact distinguishes. This is a property of the fleet, and not a fault of each slower GPU. The functions
+// are pure.
 #pragma once
 
 #include <optional>
@@ -12,21 +13,22 @@
 
 namespace shakedown {
 
-/// Facts by rank that may divide GPUs. Settings of an operator are not among them, since a wrong setting is a fault.
+/// Facts by rank that may divide GPUs into groups. Settings of an operator are not used, because a wrong setting is a
+/// fault.
 class DividingFacts {
  public:
   explicit DividingFacts(const Benchmarks&);
 
   struct Fact {
-    std::string name;                                // "vbios"
-    std::vector<std::optional<std::string>> values;  // by rank
+    std::string name;                                // such as "vbios"
+    std::vector<std::optional<std::string>> values;  // by rank: its value
   };
   const std::vector<Fact>& all() const { return facts_; }
   /// Returns the value of a fact at a rank; nullopt if unknown.
   std::optional<std::string> value(const std::string& fact, int rank) const;
 
-  /// Returns facts that these ranks share and that differ on most others: "; vbios 96.00.B9, unlike most others with
-  /// 96.00.A5"; empty if there is none.
+  /// Returns facts that are equal on these ranks and different on most others: "; vbios 96.00.B9, unlike most others
+  /// with 96.00.A5". Empty if there are none.
   std::string hint(const std::vector<int>& ranks) const;
 
  private:
@@ -43,8 +45,8 @@ class DividingFacts {
 ///   neither, and suspects. Classes in which a GPU 2.5 % slower does not stand out are left out.
 std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
-/// Returns one finding for each population with several slower hosts. It does not fail: a GPU that misses a limit fails
-/// by its rule.
+/// Returns one finding for each population in which several hosts are slower. It does not fail. If a GPU misses a
+/// limit, its rule fails.
 std::vector<Finding> findings_of(const std::vector<Population>&);
 
 }  // namespace shakedown

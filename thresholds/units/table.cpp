@@ -18,7 +18,7 @@ std::vector<std::pair<const Column*, const Cell*>> UnitTable::cells(const Key& b
                                                                     int rank, std::optional<int> from) const {
   std::vector<std::pair<const Column*, const Cell*>> result;
   auto names = classes_of(benchmark);
-  names.push_back(benchmark);  // a row that was repeated is a class of its own
+  names.push_back(benchmark);  // a row that was repeated is also a class of its own
   for (const Key& name : names) {
     const auto found = columns_of.find({name, metric});
     if (found == columns_of.end()) continue;

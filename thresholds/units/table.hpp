@@ -1,6 +1,6 @@
-// The table of a run: a row for each unit (a GPU, a direction of a link, a host), a column for each class of
-// measurements, and in each cell the result of the unit in the class. compare_peers() builds it once; later stages
-// return extended copies. Pure. docs/statistics.md explains the statistics.
+// The table of a run. It has a row for each unit (a GPU, a direction of a link, a host) and a column for each class of
+// measurements. A cell has the result of the unit in the class. compare_peers() makes the table once, and later stages
+// return copies with more data. The functions are pure. docs/statistics.md explains the statistics.
 #pragma once
 
 #include <compare>
@@ -25,9 +25,9 @@ enum class UnitKind { gpu, link, host };
 struct Unit {
   UnitKind kind = UnitKind::gpu;
   int from = -1;  // source of a link
-  int rank = 0;   // destination of a link; first rank of a host
+  int rank = 0;   // rank of a GPU; destination of a link; first rank of a host
 
-  /// The source of a link; nullopt for other units.
+  /// Returns the source of a link; nullopt for other units.
   std::optional<int> source() const { return kind == UnitKind::link ? std::optional(from) : std::nullopt; }
   friend auto operator<=>(const Unit&, const Unit&) = default;
 };
@@ -35,47 +35,47 @@ struct Unit {
 inline Unit gpu_unit(int rank) { return {UnitKind::gpu, -1, rank}; }
 inline Unit host_unit(int first_rank) { return {UnitKind::host, -1, first_rank}; }
 inline Unit link_unit(int from, int to) { return {UnitKind::link, from, to}; }
-/// Returns a link if the value is one of a copy from `from`, else a GPU.
+/// Returns the link from `from` if it is set, else the GPU.
 inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit(*from, rank) : gpu_unit(rank); }
 
 /// The value of a unit in one benchmark.
 struct PeerValue {
   Unit unit;
   double value = 0;      // median over repetitions
-  double shortfall = 0;  // relative distance on the bad side of the centre; negative = better
+  double shortfall = 0;  // how far the value is below the centre, relative to it; negative: better than the centre
   std::size_t repetitions = 1;
-  bool out = false;    // an outlier by this value and its class
-  bool noted = false;  // an outlier without confirmation by another value: doubtful
+  bool out = false;    // true: an outlier, by this value and its class
+  bool noted = false;  // true: an outlier that no other value confirms, so it is doubtful
 };
 
-/// The same over all ranks of a host, which are all slow if the host is at fault.
+/// The value of a host, over all its ranks. If the host is at fault, all of them are slow.
 struct PeerHost {
   std::string host;
   double value = 0, shortfall = 0;
 };
 
 /// All values of one benchmark and metric on one kind of device. Copies between single pairs of ranks, and work of one
-/// rank at a time, form one comparison: "src:*/dst:*", "rank:*".
+/// rank at a time, are one comparison: "src:*/dst:*", "rank:*".
 struct Comparison {
   Key key;
   std::string metric, device;
-  Key example;  // of one of its benchmarks
+  Key example;  // key of one of its benchmarks
   PeerClass kind{};
   const Context* context = nullptr;
-  double centre = 0;  // median; of the healthy group if half are slow; of two values the better
+  double centre = 0;  // median; if half of the units are slow, that of the healthy group; of two values, the better one
   double scale = 0;   // relative standard deviation of the class
   double limit = 0;   // the smallest shortfall of an outlier
   std::vector<PeerValue> values = {};
   double host_scale = 0, host_limit = 0;
-  std::vector<PeerHost> hosts = {};  // empty on one host
+  std::vector<PeerHost> hosts = {};  // empty if there is only one host
 
   bool outlier(const PeerHost& v) const { return v.shortfall > host_limit; }
-  /// True if the value is no outlier by itself, but supports another one.
+  /// True if the value is not an outlier itself, but low enough to confirm another one.
   bool low(const PeerValue& v) const { return v.shortfall > limit / 2 && v.shortfall > 3 * scale; }
   double mads(double shortfall) const { return shortfall / scale; }
 };
 
-/// One metric of a class of benchmarks: "gemm/dtype:bf16", "tflops".
+/// One metric of a class of benchmarks, such as "gemm/dtype:bf16" and "tflops".
 struct ClassMetric {
   Key name;
   std::string metric;
@@ -88,20 +88,20 @@ struct Cell {
   Unit unit;
   double shortfall = 0;  // median over the rows, relative to the centre of all units
   std::size_t rows = 0;
-  bool repeated = false;  // if there is one row: it has enough repetitions
+  bool repeated = false;  // if the class has one row: true if it has enough repetitions
   bool out = false;
 };
 
-/// One metric of a class on one kind of device.
+/// One metric of a class, on one kind of device.
 struct Column : ClassMetric {
   std::string device;
   PeerClass kind{};
   const Context* context = nullptr;
-  double scale = 0, limit = 0;    // as in Comparison
-  std::vector<std::size_t> rows;  // of UnitTable::comparisons
-  std::vector<Cell> cells;        // by rank, then by source
+  double scale = 0, limit = 0;    // see Comparison
+  std::vector<std::size_t> rows;  // indices in UnitTable::comparisons
+  std::vector<Cell> cells;        // sorted by rank, and then by source
 
-  /// Returns the cell of the unit; nullptr if the class has no values of it.
+  /// Returns the cell of a unit; nullptr if the class has no values of it.
   const Cell* find(const Unit&) const;
 };
 
@@ -110,41 +110,45 @@ struct LimitCount {
   std::size_t all = 0, missed = 0;
 };
 
-/// The evidence of one aspect of a unit. Classes overlap; an aspect has each row once.
+/// The evidence about one aspect of a unit. Classes overlap, but an aspect has each row once.
 struct Shown {
-  std::vector<Evidence> failing;  // enough to name the unit
-  std::size_t rows = 0, low = 0;  // compared with peers, and how many of these are low
+  std::vector<Evidence> failing;  // evidence that is enough to name the unit
+  std::size_t rows = 0, low = 0;  // number of rows that were compared with peers, and how many of them are low
 
-  /// True if the unit fails, or most rows are low.
+  /// True if the unit fails, or if most of its rows are low.
   bool is_slow() const { return !failing.empty() || 2 * low > rows; }
 };
 
-/// GPUs in a faster and a slower group (thresholds/units/populations.hpp).
+/// GPUs that form a faster and a slower group (thresholds/units/populations.hpp).
 struct Population {
-  std::optional<std::string> fact;  // fact that divides them: "vbios"; nullopt if none is known
-  Key class_name;                   // "gemm"
-  std::string metric;               // "tflops_per_ghz"
-  std::string value, other_values;  // value at the slower GPUs, and at all others
+  std::optional<std::string> fact;  // fact that divides them, such as "vbios"; nullopt if none is known
+  Key class_name;                   // such as "gemm"
+  std::string metric;               // such as "tflops_per_ghz"
+  std::string value, other_values;  // value of the fact at the slower GPUs, and at all others
   std::size_t slower_gpus = 0, other_gpus = 0;
-  double difference = 0;            // of the medians, relative
-  std::vector<std::string> groups;  // by rank: "with vbios 96.00.B9", "of the slower group"
-  std::optional<std::string> host;  // host of all slower GPUs: fact or host may be the cause, so it is a suspect
+  double difference = 0;            // relative difference of the medians
+  std::vector<std::string> groups;  // by rank: its group, such as "with vbios 96.00.B9" or "of the slower group"
+  /// Set if all slower GPUs are on one host; the fact or the host may be the cause, so it is a suspect.
+  std::optional<std::string> host;
 };
 
 struct UnitTable {
   std::vector<Comparison> comparisons;
   std::vector<Column> columns;
-  std::map<ClassMetric, std::vector<std::size_t>> columns_of;  // by device and number of ranks
-  std::map<ClassMetric, std::map<Unit, LimitCount>> limits;    // of units that miss one; filled by with_limits()
-  std::map<Unit, std::map<Aspect, Shown>> shown;               // filled by RunEvidence
-  std::vector<Population> populations;                         // each compared with itself
-  std::size_t tests = 0;                                       // number of compared values, on which the limits depend
+  /// By class, device and number of ranks: indices of the columns.
+  std::map<ClassMetric, std::vector<std::size_t>> columns_of;
+  /// Limits of units that miss at least one; with_limits() sets them.
+  std::map<ClassMetric, std::map<Unit, LimitCount>> limits;
+  std::map<Unit, std::map<Aspect, Shown>> shown;  // set by RunEvidence
+  std::vector<Population> populations;            // groups that are each compared only with itself
+  /// Number of values that were compared, on which the limits depend.
+  std::size_t tests = 0;
   int ranks = 0;
   RankTelemetry telemetry;
-  bool counts = true;        // false on the host backend, where ranks share cores: outliers only warn
+  bool counts = true;        // false on the host backend, where ranks share cores, so that outliers are only warnings
   std::string not_compared;  // why there is nothing to compare
 
-  /// Returns the cells of a unit in the classes of a benchmark, the widest class first, each with its column.
+  /// Returns the cells of a unit in the classes of a benchmark, each with its column, the widest class first.
   std::vector<std::pair<const Column*, const Cell*>> cells(const Key& benchmark, const std::string& metric, int rank,
                                                            std::optional<int> from) const;
 
