@@ -418,7 +418,7 @@ TEST(Regression, SaysOfACopyThatItIsNone) {
 TEST(Regression, RefusesNothingAndSillyOptions) {
   const auto results = measured("new", 700, 20);
   const Baseline baseline = baseline_of(results);
-  EXPECT_THROW(judge_regression({}, baseline), InputError);
+  EXPECT_THROW(judge_regression(Measured{}, baseline), InputError);
   for (const double effect : {0.0, 1.0, -0.1}) {
     RegressionOptions options;
     options.min_effect = effect;
