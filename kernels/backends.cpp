@@ -12,7 +12,7 @@ std::unique_ptr<Work> Device::prepare(const Spec& spec) {
 }
 
 bool still_best(Group& group, double remembered, double likeliest) {
-  constexpr double of_one_turn = 1.02;  // allowed difference between two timings of the same operation
+  constexpr double of_one_turn = 1.02;  // the allowed ratio of two timings of the same operation
   constexpr double never = 1e30;        // a finite stand-in for infinity, since it is sent between ranks
   const auto slowest = [&](double mine) {
     const auto all = gather(group, std::min(mine, never));

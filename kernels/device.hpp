@@ -162,7 +162,7 @@ namespace cuda {
 
 class CudaDevice;
 
-/// The same for CUDA. Also empty in a build without CUDA, which has no CudaDevice.
+/// Returns the same for CUDA. The result is also empty in a build without CUDA, which has no CudaDevice.
 template <class S>
 Maker<CudaDevice> maker(const S& spec) {
   if constexpr (SHAKEDOWN_WITH_CUDA && made_by<S>(Backend::cuda)) {
@@ -189,7 +189,7 @@ struct Spec {
         cuda_maker(cuda::maker(spec)) {}
 
   std::string_view description;
-  std::function<std::size_t()> bytes;  // memory footprint
+  std::function<std::size_t()> bytes;  // returns the memory footprint
   std::function<std::string()> key_text;
   std::function<Cost()> model_cost;
   Maker<host::HostDevice> host_maker;
@@ -201,15 +201,16 @@ struct Spec {
 
 /// Facts about the device of this rank. An unknown fact is nullopt, never an empty string.
 struct DeviceInfo {
-  std::string name;                 // "NVIDIA H200"; for the host the CPU model
+  std::string name;                 // for a GPU such as "NVIDIA H200", for the host the CPU model
   std::optional<std::string> uuid;  // "GPU-4f2a..."
   std::optional<std::string> serial;
   std::optional<std::string> pci;  // "0000:1b:00.0"
   std::optional<std::uint64_t> memory_bytes;
-  std::map<std::string, std::string> versions;  // driver, cuda, cublaslt, cudnn, nccl; absent = unknown
-  std::optional<std::string> nvls;              // "on" | "off"
-  std::optional<bool> multicast;                // the GPU and its fabric support it, which NVLS needs
-  std::vector<NcclLink> nccl_links;             // made by NCCL so far, as far as this rank knows
+  /// Versions of driver, cuda, cublaslt, cudnn and nccl; an absent one is unknown.
+  std::map<std::string, std::string> versions;
+  std::optional<std::string> nvls;   // "on" or "off"
+  std::optional<bool> multicast;     // true if the GPU and its fabric support it, which NVLS needs
+  std::vector<NcclLink> nccl_links;  // links that NCCL has made so far, as far as this rank knows
 };
 
 /// The processor clock that a device counted while operations ran: the mean in MHz, and the cycles of one operation
@@ -293,13 +294,13 @@ bool still_best(Group&, double remembered, double likeliest);
 struct Placement {
   int local_rank = 0;
   int local_size = 1;
-  int threads = 1;  // cores that this rank may use, for BLAS and for copy threads
+  int threads = 1;  // the cores that this rank may use, for BLAS and for copy threads
 };
 
-/// Tells if a backend can be used in this process, without opening a device.
+/// Tells whether a backend can be used in this process, without opening a device.
 struct Availability {
   int devices = 0;
-  std::string reason;  // why there is no device; empty if there is one
+  std::string reason;  // the reason why there is no device; empty if there is one
 };
 
 Availability probe(Backend);

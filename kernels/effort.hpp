@@ -13,17 +13,17 @@ inline constexpr double lasting_seconds = 1.2;
 /// some after these.
 constexpr int warm_up_steps(double step_seconds) { return step_seconds < lasting_seconds ? 3 : 1; }
 
-/// Training steps after the checks, before more are measured.
+/// The number of training steps that run after the checks and before more steps are measured.
 constexpr int lead_in_steps(double step_seconds) { return step_seconds < lasting_seconds ? 1 : 0; }
 
-/// Training steps without sums, after the samples.
+/// The number of training steps without sums that run after the samples.
 constexpr int steps_alone(double step_seconds) { return step_seconds < lasting_seconds ? 2 : 1; }
 
 /// Steps that choose when gradients are summed: each of two options in an even and in an odd position. The choice saves
 /// 1 % of a step, so long steps do not make it.
 constexpr int bucket_trials(double step_seconds) { return step_seconds < 2 * lasting_seconds ? 4 : 0; }
 
-/// The most seconds of samples that are timed one by one, and the least number of them.
+/// The most seconds that samples timed one by one may take, and the least number of these samples.
 inline constexpr double most_single_seconds = 10;
 inline constexpr int least_single_samples = 5;
 

@@ -1,4 +1,4 @@
-// How algorithms of a matrix product are compared: the same on a GPU and on a virtual one.
+// The rules for comparing algorithms of a matrix product. They are the same on a GPU and on a virtual one.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline constexpr Bursts gemm_bursts{0.02, 0.06};
 inline Tuning gemm_tuning(DType dtype, Load load) {
   Tuning tuning{.seconds = 0.15};
   if (load == Load::sustained) {
-    tuning.sustained = 0.1;  // the product will run at the power limit
+    tuning.sustained = 0.1;  // true if the product will run at the power limit
   } else {
     tuning.bursts = gemm_bursts;
   }

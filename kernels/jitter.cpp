@@ -104,7 +104,7 @@ class Jitter final : public Work {
   const Chain chain_;
   std::uint64_t state_ = 0, announced_ = 0;
   double waited_ = 0;
-  std::vector<double> quanta_;  // seconds per quantum
+  std::vector<double> quanta_;  // duration of one quantum in seconds
 };
 
 }  // namespace

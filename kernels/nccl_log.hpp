@@ -10,8 +10,9 @@
 namespace shakedown {
 
 struct NcclLog {
-  std::vector<NcclLink> links;  // each once, in the order of the log
-  std::string algorithm;        // of the last collective: "RING/LL128"; empty if it is not in the log
+  std::vector<NcclLink> links;  // each link once, in the order of the log
+  /// The choice for the last collective, such as "RING/LL128"; empty if it is not in the log.
+  std::string algorithm;
 };
 
 /// Reads lines like these (2.18 to 2.28), and skips all others, including truncated ones:

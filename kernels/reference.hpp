@@ -140,7 +140,7 @@ constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (
 /// The scale factors of A and B in block-scaled types: one for each block of neighbours along k in each row of A, and
 /// the same ones for each column of B. Neighbours differ, so that a product that reads them in another order is wrong.
 struct BlockScales {
-  std::uint64_t blocks;  // per row
+  std::uint64_t blocks;  // number of blocks in a row
 
   /// Returns the logarithm of a factor to the base 2: 0 or 1.
   static constexpr int exponent(std::uint64_t row, std::uint64_t block) {

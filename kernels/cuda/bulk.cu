@@ -1,5 +1,5 @@
-// Bulk copies: PTX ISA, "cp.async.bulk" and "mbarrier". A barrier that counts bytes signals that data has arrived in
-// shared memory. A stage is refilled after its store has finished reading shared memory.
+// Bulk copies, as described in the PTX ISA under "cp.async.bulk" and "mbarrier". A barrier that counts bytes signals
+// that data has arrived in shared memory. A stage is refilled after its store has finished reading shared memory.
 #include "kernels/cuda/bulk.hpp"
 
 #include <stdexcept>
@@ -14,7 +14,7 @@ namespace {
 struct BulkShape {
   unsigned stages;
   unsigned stage_bytes;
-  bool walks;  // true: the grid strides over the arrays; false: each block takes one tile of `stages` stages
+  bool walks;  // if true, the grid strides over the arrays; if false, each block takes one tile of `stages` stages
   bool streaming;
 };
 
@@ -23,7 +23,7 @@ struct BulkShape {
 /// The parts of the array that a block processes, in order. A part has the size of a stage; the last part of the array
 /// may be shorter. Parts consist of whole vectors and do not cover a remainder smaller than a vector.
 struct Parts {
-  std::size_t first, step, count, end;  // `end` in bytes, whole vectors
+  std::size_t first, step, count, end;  // `end` is in bytes and consists of whole vectors
   unsigned part_bytes;
 
   __device__ Parts(std::size_t bytes, const BulkShape& shape)
@@ -133,8 +133,8 @@ __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
   for (std::size_t k = 0; k < parts.count; ++k) {
     stages.wait(k);
     stages.empty(parts, k, o.c);
-    // The stage of the previous part is free once its store has read shared memory; this waits for all but the newest
-    // store.
+    // The stage of the previous part is free once its store has read shared memory. This waits for all stores but the
+    // newest one.
     if (k == 0 || k - 1 + stages.count >= parts.count) continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
     stages.fill(parts, k - 1 + stages.count, o.a);
@@ -164,7 +164,7 @@ __global__ void bulk_read_kernel(Operands o, BulkShape shape) {
     __syncthreads();  // all threads are done with the stage
     if (threadIdx.x == 0) stages.fill(parts, k + stages.count, o.a);
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0 && parts.end < o.bytes) {  // the remainder: one word
+  if (blockIdx.x == 0 && threadIdx.x == 0 && parts.end < o.bytes) {  // the remainder is one word
     sum += static_cast<const std::uint64_t*>(o.a)[parts.end / sizeof(std::uint64_t)];
   }
   store_block_sum(sum, o.sums + blockIdx.x);

@@ -1,4 +1,4 @@
-// Only one thread runs at a time; each load depends on the result of the previous one.
+// Only one thread runs at a time. Each of its loads depends on the result of the previous one.
 #include <algorithm>
 
 #include "kernels/chase.hpp"
@@ -17,7 +17,8 @@ constexpr unsigned most_walkers = 32;
 /// waits for blocks with a lower index, which were started before it.
 __global__ void chase_kernel(const unsigned char* chain, unsigned nodes, ChaseResult* result, unsigned walkers) {
   const unsigned walker = blockIdx.x * walkers / gridDim.x;
-  if (blockIdx.x != (walker * gridDim.x + walkers - 1) / walkers) return;  // first block of its range
+  // A block that is not the first of a range has no part.
+  if (blockIdx.x != (walker * gridDim.x + walkers - 1) / walkers) return;
   volatile ChaseResult& handed_on = *result;
   while (handed_on.turn != walker) {
   }
@@ -27,7 +28,8 @@ __global__ void chase_kernel(const unsigned char* chain, unsigned nodes, ChaseRe
   const unsigned end = boundary(walker + 1);
   for (unsigned i = boundary(walker); i < end; ++i) {
     const auto node = static_cast<unsigned>(word) & (nodes - 1);  // a corrupted word must not lead out of the buffer
-    word = __ldcv(reinterpret_cast<const unsigned long long*>(chain + node * chase::node_bytes));  // bypasses L1
+    // A load that bypasses L1.
+    word = __ldcv(reinterpret_cast<const unsigned long long*>(chain + node * chase::node_bytes));
     sum += word;
   }
   handed_on.last = word;

@@ -31,22 +31,22 @@ class Communicator {
   /// Creates the communicator. Called once, collectively over the group.
   void connect(Group&);
 
-  /// Errors: std::runtime_error if it was aborted.
+  /// Errors: std::runtime_error if the communicator was aborted.
   ncclComm_t get() const;
 
   /// Runs one NCCL call, or several in one ncclGroup. All calls that queue work go through this function. Errors: those
-  /// of NCCL, std::runtime_error; Absent.
+  /// of NCCL; std::runtime_error; Absent.
   void call(const std::function<ncclResult_t(ncclComm_t)>&);
 
-  /// Checks NCCL's asynchronous error state. Called while a kernel may run, because a failed peer shows only here; the
-  /// kernel would wait forever. Errors: as call; the communicator is then aborted.
+  /// Checks NCCL's asynchronous error state. It must be called while a kernel may run, because a failed peer shows only
+  /// here and the kernel would wait forever. Errors: those of `call`; the communicator is then aborted.
   void look();
 
   /// Shuts the communicator down cleanly, if the group has patience.
   void finish();
 
-  /// Aborts the communicator; may be called from any thread. Kernels and calls that wait inside NCCL return; later
-  /// calls throw. It may take long, and in known cases NCCL hangs in it, so the caller needs another way to end.
+  /// Aborts the communicator. Any thread may call it. Kernels and calls that wait inside NCCL return, and later calls
+  /// throw. The call may take long, and in known cases NCCL hangs in it, so the caller needs another way to end.
   void abort() noexcept;
 
  private:
@@ -56,8 +56,8 @@ class Communicator {
   ncclResult_t state() const;
   void refuse_late();
 
-  std::optional<Clock::time_point> until_;  // only in a group with patience
-  mutable std::mutex mutex_;                // guards the members below; never held while NCCL may block
+  std::optional<Clock::time_point> until_;  // set only in a group with patience
+  mutable std::mutex mutex_;                // guards the members below; it is never held while NCCL may block
   ncclComm_t comm_ = nullptr;
   bool aborted_ = false;
 };
@@ -66,7 +66,7 @@ class Communicators {
  public:
   struct Made {
     Communicator& communicator;
-    bool fresh;  // created by this call
+    bool fresh;  // true if this call created it
   };
   /// Returns the communicator of the group, and creates it if necessary. Collective over the group, which must outlive
   /// this object or be left. `whole`: the group contains all ranks of the job, so the links that NCCL reports belong to
@@ -84,13 +84,13 @@ class Communicators {
   /// Returns the links made so far that this rank knows of.
   std::vector<NcclLink> links() const { return {links_.begin(), links_.end()}; }
 
-  /// Waits for the event and meanwhile watches the communicators. Errors: as Communicator::look.
+  /// Waits for the event and meanwhile watches the communicators. Errors: those of Communicator::look.
   void wait(cudaEvent_t);
 
   /// Sets a function that `wait` calls at each look while the event is pending and the communicators are healthy.
   void while_waiting(std::function<void()> sign) { sign_ = std::move(sign); }
 
-  /// Aborts all communicators; may be called from any thread.
+  /// Aborts all communicators. Any thread may call it.
   void abort() noexcept;
 
  private:

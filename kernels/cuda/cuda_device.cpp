@@ -40,7 +40,7 @@ DeviceInfo CudaDevice::info() const {
 }
 
 double CudaDevice::seconds(Work& work, int repeats) {
-  if (!work.credited_rank(0)) return 0;  // this rank is idle
+  if (!work.credited_rank(0)) return 0;  // this rank is idle and has nothing to measure
   if (work.on_processor()) {
     const auto begin = std::chrono::steady_clock::now();
     work.enqueue_batch(repeats);
@@ -71,7 +71,7 @@ double CudaDevice::seconds(Work& work, int repeats) {
 }
 
 std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
-  timed_ = {};  // the next Work may have the same address
+  timed_ = {};  // the next Work may have the same address as this one
   using Clock = std::chrono::steady_clock;
   const std::chrono::duration<double> clearing(static_cast<double>(prepared_bytes_) / clearing_rate(gpu_.properties()));
   cleared_ = std::max(cleared_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(clearing);

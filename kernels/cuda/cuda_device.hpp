@@ -51,8 +51,8 @@ class CudaDevice final : public Device {
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
   std::pair<const Work*, int> timed_;                // the last timed Work and its number of repeats
-  bool long_ = false;                                // a sample of it is long enough to count cycles
-  std::size_t prepared_bytes_ = 0;                   // of the last Work
+  bool long_ = false;                                // true if a sample of it is long enough to count cycles
+  std::size_t prepared_bytes_ = 0;                   // memory footprint of the last Work
   std::chrono::steady_clock::time_point cleared_{};  // when the driver will have cleared the memory freed by earlier
                                                      // Works
 };

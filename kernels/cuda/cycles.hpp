@@ -26,7 +26,7 @@ class CycleCounter {
 
  private:
   const Gpu& gpu_;
-  std::vector<double> operations_;  // of each interval
+  std::vector<double> operations_;  // the number of operations in each interval
   Buffer begins_, sums_;
 };
 

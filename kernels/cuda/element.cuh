@@ -28,7 +28,7 @@ struct Mxfp8 {
   __nv_fp8_e4m3 value;
 };
 
-/// Number of neighbours along k that share a scale factor; 0: the type has none.
+/// Number of neighbours along k that share a scale factor, or 0 if the type has no scale factors.
 template <class T>
 inline constexpr unsigned scale_block = 0;
 template <>

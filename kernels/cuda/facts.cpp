@@ -30,7 +30,7 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
-/// Returns the PCI address as Linux writes it: 0000:1b:00.0.
+/// Returns the PCI address as Linux writes it, such as 0000:1b:00.0.
 std::string pci_text(int ordinal) {
   std::array<char, 32> text{};
   check(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), ordinal));
@@ -44,8 +44,8 @@ bool is_version(const std::string& word) {
          word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-/// Returns the version of the kernel module (580.159.03). cudaDriverGetVersion returns the CUDA version that the driver
-/// supports instead.
+/// Returns the version of the kernel module, such as 580.159.03. cudaDriverGetVersion returns the CUDA version that the
+/// driver supports instead.
 std::optional<std::string> driver_version() {
   for (const auto* path : {"/sys/module/nvidia/version", "/proc/driver/nvidia/version"}) {
     std::ifstream in(path);

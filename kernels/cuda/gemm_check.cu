@@ -49,7 +49,7 @@ struct Matrices {
   const T* b;
   const Out* c;
   int m, n, k;
-  std::size_t a_row, a_column;  // strides of A
+  std::size_t a_row, a_column;  // distances between neighbouring rows and columns of A
   double u_out, u_acc;
 
   __device__ double a_at(int i, int l) const { return scaled(element(a, i * a_row + l * a_column), i, l); }
@@ -172,7 +172,7 @@ __global__ void sign_columns_kernel(Matrices<T> p, double* sums, double* square_
 }
 
 constexpr int tile_rows = 64, tile_sums = 32, tile_depth = 16, tile_threads = 256;
-constexpr int rows_each = 4, sums_each = 2;  // per thread
+constexpr int rows_each = 4, sums_each = 2;  // the rows and sums that one thread processes
 static_assert(tile_threads * rows_each * sums_each == tile_rows * tile_sums);
 
 /// Loads a tile of A and one of the sums into shared memory; elements outside of the matrices are zero.

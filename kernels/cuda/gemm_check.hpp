@@ -15,7 +15,7 @@ namespace shakedown::cuda {
 /// C (m x n) = A (m x k) B (k x n) in device memory. B and C are column-major; A is row-major if `a_by_rows`. u_out and
 /// u_acc are the unit roundoffs of the stored result and of the accumulation; if both are 0, the product is exact.
 struct Product {
-  DType dtype;  // of A and B; product_size_of gives the type of C
+  DType dtype;  // the type of A and B; product_size_of gives the type of C
   bool a_by_rows;
   const void* a;
   const void* b;
@@ -35,8 +35,8 @@ struct SampledRows {
 /// Returns distinct rows, spread over the whole matrix.
 SampledRows sample_rows(int m);
 
-/// Recomputes every element of the rows and compares it within reference::gemm_tolerance. Index of element (i, j): i *
-/// n + j. The values at index `report` are stored in the tally.
+/// Recomputes every element of the rows and compares it within reference::gemm_tolerance. Element (i, j) has the index
+/// i * n + j. The values at index `report` are stored in the tally.
 void count_wrong_elements(cudaStream_t, const Product&, const SampledRows&, double* scratch, Tally*,
                           unsigned long long report = no_index);
 

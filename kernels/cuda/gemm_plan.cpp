@@ -10,7 +10,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int most_candidates = 16;  // per layout
+constexpr int most_candidates = 16;  // for each layout
 
 MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows, const void* scales) {
   const auto matrix = [](cudaDataType_t element, int rows, int cols) {
@@ -118,7 +118,7 @@ cublasStatus_t GemmPlan::enqueue(const GemmCandidate& candidate, const GemmOpera
 /// Runs cublasDgemm in the workspace of all candidates; a workspace of its own would not be in the memory plan.
 cublasStatus_t GemmPlan::enqueue_dgemm(bool a_by_rows, const GemmOperands& operands, cudaStream_t stream) const {
   if (!dgemm_) return CUBLAS_STATUS_NOT_SUPPORTED;
-  auto status = cublasSetStream(dgemm_.get(), stream);  // resets the workspace
+  auto status = cublasSetStream(dgemm_.get(), stream);  // this call also resets the workspace
   if (status == CUBLAS_STATUS_SUCCESS) status = cublasSetWorkspace(dgemm_.get(), operands.workspace, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   const double one = 1, zero = 0;

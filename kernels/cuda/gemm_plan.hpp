@@ -24,14 +24,15 @@ struct GemmOperands {
 /// One way to run the GEMM. It is plain data, as cuBLASLt documents for its algorithms, so another process can use it.
 struct GemmCandidate {
   std::uint32_t layout;  // see GemmPlan::a_by_rows
-  std::uint32_t rank;    // among the heuristic's proposals for this layout; 0 is its favourite
+  std::uint32_t rank;    // its position among the heuristic's proposals for this layout; 0 is the favourite
   MatmulAlgorithm algorithm;
 
   /// Rank that stands for cublasDgemm, which selects its own algorithm and does not report it.
   static constexpr std::uint32_t dgemm = 99;
 };
 
-/// Convert a candidate to text, for Device::choices, and back; nullopt for text that to_text did not write.
+/// Convert a candidate to text, for Device::choices, and back. The way back returns nullopt for text that to_text did
+/// not write.
 std::string to_text(const GemmCandidate&);
 std::optional<GemmCandidate> candidate_from(const std::string& text);
 
@@ -58,7 +59,8 @@ class GemmPlan {
   /// on this GPU, or not within the workspace.
   cublasStatus_t enqueue(const GemmCandidate&, const GemmOperands&, cudaStream_t) const;
 
-  /// True if cuBLASLt can run the candidate here for this product. For candidates from another rank or run.
+  /// True if cuBLASLt can run the candidate here for this product. It is needed for candidates from another rank or
+  /// run.
   bool runs(const GemmCandidate&) const;
 
   /// Returns numbers of the algorithm in cuBLASLt's tables: its id and its tile.
@@ -74,7 +76,7 @@ class GemmPlan {
 
   GemmSpec spec_;
   BlasHandle blas_;
-  CublasHandle dgemm_;  // only for f64
+  CublasHandle dgemm_;  // used only for f64
   std::vector<Layout> layouts_;
   std::vector<GemmCandidate> candidates_;
 };

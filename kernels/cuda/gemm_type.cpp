@@ -61,7 +61,7 @@ GemmType gemm_type(const GemmSpec& spec) {
     throw std::invalid_argument("accumulate:exact is for fp8_e4m3: " + std::string(name(spec.dtype)) + " always is");
   }
   switch (spec.dtype) {
-    // The reference is computed in f64, too, so the tolerance is twice the error of one of them.
+    // The reference is also computed in f64, so the tolerance is twice the error of one of them.
     case DType::f64: return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F, 0, 0x1p-53, 0x1p-52};
     case DType::f32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F, 0, u_f32, u_f32};  // never tf32
     case DType::tf32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F, 80, u_f32, u_tensor};

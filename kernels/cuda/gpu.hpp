@@ -21,7 +21,7 @@ struct Tally {
   unsigned long long compared = 0;
   unsigned long long mismatched = 0;
   unsigned long long first = no_index;  // lowest index with a mismatch
-  unsigned worst = 0;                   // bits of a float: the largest error as a fraction of its tolerance
+  unsigned worst = 0;                   // the largest error as a fraction of its tolerance, as the bits of a float
   double got = 0, want = 0;             // values at the index to report
 };
 

@@ -9,7 +9,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Returns the last two components of a path: "cuda/hbm.cpp".
+/// Returns the last two components of a path, such as "cuda/hbm.cpp".
 std::string_view short_path(std::string_view path) {
   const auto file = path.rfind('/');
   if (file == std::string_view::npos || file == 0) return path;

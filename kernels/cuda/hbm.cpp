@@ -52,7 +52,7 @@ class MemoryStream : public Work {
   const Gpu& gpu_;
   std::uint64_t rank_ = 0;
   Trail trail_;
-  StreamShape shape_ = stream_shapes(HbmOp::scale).front();  // until connect has chosen one
+  StreamShape shape_ = stream_shapes(HbmOp::scale).front();  // a placeholder until connect has chosen a shape
 
  private:
   std::size_t fastest_shape() {
@@ -139,7 +139,7 @@ class WritingStream final : public MemoryStream {
   }
 
   Buffer a_, b_, c_;
-  Buffer marks_;  // one per operation of our own kernels, along the trail
+  Buffer marks_;  // one mark for each operation of our own kernels, along the trail
 };
 
 /// Adds all words modulo 2^64. The order does not matter, and the expected sum is known.

@@ -27,7 +27,7 @@ enum class Content {
   copied,   // copy_word
   written,  // written_word
   number,   // stream_number of array `source`; rank r has the arrays 2 r and 2 r + 1
-  scaled,   // number times the factor; added and triad: the same with array source + 1
+  scaled,   // the number times the factor; `added` and `triad` do the same with array source + 1
   added,
   triad,
 };

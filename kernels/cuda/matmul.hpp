@@ -24,16 +24,17 @@ struct MatmulMatrix {
 /// The properties that define a product for cuBLASLt: D = alpha op(A) op(B) + beta C, where C has the layout of D.
 struct MatmulShape {
   cublasComputeType_t compute;
-  cudaDataType_t scale;  // of alpha and beta
+  cudaDataType_t scale;  // the type of alpha and beta
   MatmulMatrix a, b, d;
   bool a_transposed, b_transposed;
   std::size_t workspace_bytes;
-  bool adds = false;                                        // true if beta is not 0
-  bool bias = false;                                        // bf16, one for each row of D
-  std::optional<bool> fast_accumulation = std::nullopt;     // only for fp8
-  int block = 0;                                            // number of neighbours along k that share a scale factor
-  const void* scales = nullptr;                             // of A and of B
-  std::optional<std::array<std::uint32_t, 4>> alignment{};  // of A, B, C and D, in bytes; cuBLASLt's default is 256
+  bool adds = false;                                     // true if beta is not 0
+  bool bias = false;                                     // a bias in bf16, one for each row of D
+  std::optional<bool> fast_accumulation = std::nullopt;  // set only for fp8
+  int block = 0;                                         // number of neighbours along k that share a scale factor
+  const void* scales = nullptr;                          // the scale factors of A and B
+  /// The alignment of A, B, C and D in bytes; cuBLASLt's default is 256.
+  std::optional<std::array<std::uint32_t, 4>> alignment{};
 
   auto operator<=>(const MatmulShape&) const = default;
 };

@@ -9,7 +9,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr unsigned walk_threads = 512, walk_blocks = 4096;  // threads per block, blocks per grid
+constexpr unsigned walk_threads = 512, walk_blocks = 4096;  // threads in a block, and blocks in a grid
 
 template <TestPattern pattern>
 using Constant = std::integral_constant<TestPattern, pattern>;

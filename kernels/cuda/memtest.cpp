@@ -42,7 +42,8 @@ std::vector<Buffer> nearly_all_memory() {
   return pieces;
 }
 
-/// bf16 products of size 8192 cubed on a high-priority stream of their own; otherwise a walk would leave them no SMs.
+/// bf16 products of size 8192 cubed. They run on a high-priority stream of their own, because otherwise a walk would
+/// leave them no SMs.
 class LoadOfProducts {
  public:
   explicit LoadOfProducts(const Gpu& gpu) : gpu_(gpu), a_(bytes), b_(bytes), d_(bytes), workspace_(workspace_bytes) {
@@ -71,7 +72,7 @@ class LoadOfProducts {
   }
   void join() const { check(cudaStreamWaitEvent(gpu_.stream(), end_.get())); }
 
-  /// Makes all ranks queue as many products: for the median of their times.
+  /// Makes all ranks queue the same number of products, according to the median of their times.
   void agree(Group& group) { seconds_of_one_ = median(gather(group, seconds_of_one_)); }
 
   /// True if the last product has the same bits as the first one, which ran alone.
@@ -211,7 +212,7 @@ class MemoryTest final : public Work {
     std::vector<WrongWord> words(walked.words, walked.words + std::min(walked.found, Walked::listed));
     std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
     const auto same = [](const auto& a, const auto& b) { return a.index == b.index && a.got == b.got; };
-    words.erase(std::unique(words.begin(), words.end(), same), words.end());  // remove those found by several walks
+    words.erase(std::unique(words.begin(), words.end(), same), words.end());  // removes words that several walks found
     std::string text;
     for (const auto& word : words) {
       char line[160];

@@ -82,7 +82,7 @@ class PeerCopy final : public Work {
     if (const auto* buffer = target()) poison(gpu_, *buffer);
     if (const auto* buffer = source()) fill_words(gpu_, *buffer, id_);
     trail_.restart();
-    gpu_.synchronize();  // before any rank copies
+    gpu_.synchronize();  // no rank may copy before this point
   }
 
   /// The destination checks the data that arrived; the source checks that its data is unchanged. An idle rank checks

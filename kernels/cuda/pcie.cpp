@@ -44,7 +44,7 @@ class PcieCopy final : public Work {
   void connect(Group& group) override {
     if (active()) credited_ = group.rank();
     id_ = static_cast<std::uint64_t>(group.rank());
-    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {  // never written again
+    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {  // these words are never written again
       const auto word = reference::copy_word(i, id_);
       std::memcpy(up_->data() + 8 * i, &word, 8);
     }
@@ -163,8 +163,8 @@ std::unique_ptr<Work> make(const PcieSpec& spec, CudaDevice& device) {
   } catch (const Unsupported&) {
     if (spec.far || !node) throw;
     return std::make_unique<PcieCopy>(spec, gpu,
-                                      std::nullopt);  // a container may forbid mbind; memory then follows the
-                                                      // launcher's binding
+                                      // A container may forbid mbind. The memory then follows the launcher's binding.
+                                      std::nullopt);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 bool failed(cudaError_t status, const char* call, std::string& trouble) {
   if (status == cudaSuccess) return false;
-  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report it again
+  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report this error again
   trouble = std::string(call) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")";
   return true;
 }

@@ -10,7 +10,7 @@ namespace shakedown::cuda {
 
 class PeerMemory {
  public:
-  /// Allocates the memory that this rank shares; 0 bytes = none.
+  /// Allocates the memory that this rank shares; 0 bytes mean none.
   PeerMemory(Gpu&, std::size_t shared_bytes);
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;

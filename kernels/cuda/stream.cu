@@ -47,7 +47,7 @@ __device__ void store(uint4* to, uint4 v) {
 /// Number of vectors that a thread loads or stores with one access.
 constexpr int vectors_at_once(Hint hint) { return hint == Hint::pairs ? 2 : 1; }
 
-// Accesses of 32 bytes: PTX ISA 8.8, for sm_100 and later.
+// Accesses of 32 bytes, which PTX ISA 8.8 offers for sm_100 and later.
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1209 && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 #define SHAKEDOWN_PAIRS 1
 #endif

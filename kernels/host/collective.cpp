@@ -48,7 +48,8 @@ class Collective final : public Work {
         break;
       case CollectiveOp::alltoall: return group_->all_to_all(std::as_bytes(in), std::as_writable_bytes(out));
       case CollectiveOp::broadcast:
-        if (rank == collective_root) std::memcpy(out.data(), in.data(), out.size_bytes());  // MPI_Bcast has one buffer
+        // MPI_Bcast has only one buffer.
+        if (rank == collective_root) std::memcpy(out.data(), in.data(), out.size_bytes());
         return group_->broadcast(std::as_writable_bytes(out), collective_root);
       case CollectiveOp::reduce:
         if constexpr (std::is_same_v<T, float>) return group_->reduce(in, out, collective_root);
@@ -125,7 +126,7 @@ class Collective final : public Work {
   }
 
  private:
-  static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check accepts as a sum
+  static constexpr int nan_byte = 0xff;  // the value of every byte, a NaN, which no check accepts as a sum
   /// Integers up to this value are exact.
   static constexpr auto exact = std::int64_t{1} << std::numeric_limits<T>::digits;
 

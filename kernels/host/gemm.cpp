@@ -80,11 +80,11 @@ class Gemm final : public Work {
 
   Metrics metrics() override {
     const auto n = static_cast<double>(n_), k = static_cast<double>(k_);
-    const double in_a_row = std::sqrt(n) * unit_roundoff * (1 + 8 * std::sqrt(k));  // in standard deviations of an
-                                                                                    // element, which are sqrt(k)
+    // In standard deviations of an element, each of which is sqrt(k).
+    const double in_a_row = std::sqrt(n) * unit_roundoff * (1 + 8 * std::sqrt(k));
     Metrics metrics{{"least_error_found", in_a_row}};
     const auto sum = comparable_ ? digest() : std::nullopt;
-    constexpr auto exact = (std::uint64_t{1} << 53) - 1;  // integers that a double represents exactly
+    constexpr auto exact = (std::uint64_t{1} << 53) - 1;  // all integers up to this one are exact in a double
     if (sum) metrics.emplace_back("checksum", static_cast<double>(*sum & exact));
     return metrics;
   }
@@ -96,7 +96,7 @@ class Gemm final : public Work {
 
  private:
   static constexpr std::uint64_t stream_a = 1, stream_b = 2;
-  static constexpr int nan_byte = 0xff;  // in every byte: a NaN
+  static constexpr int nan_byte = 0xff;  // the value of every byte, a NaN
   static constexpr double unit_roundoff = std::numeric_limits<T>::epsilon() / 2;
 
   static std::size_t size(int extent) {

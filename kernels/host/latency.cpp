@@ -73,7 +73,7 @@ class MemoryLatency final : public Work {
   void corrupt() override { result() ^= 1; }
 
  private:
-  /// Distance that a walk covered; the results are one step of the trail apart.
+  /// The distance that a walk covered. The results are one step of the trail apart.
   struct alignas(64) Result {
     std::uint64_t advanced;
   };

@@ -63,7 +63,7 @@ class MemoryTest final : public Work {
   void corrupt() override { flip_one_bit({memory_.get(), bytes_}); }
 
  private:
-  /// Result of reading one range of words.
+  /// The result of reading one range of words.
   struct Look {
     std::size_t wrong = 0;
     std::string first;

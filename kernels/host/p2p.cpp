@@ -15,7 +15,7 @@ namespace shakedown::host {
 
 namespace {
 
-constexpr std::size_t guard_bytes = 4096;  // held by an idle rank, so that it has data to check
+constexpr std::size_t guard_bytes = 4096;  // memory that an idle rank holds, so that it has data to check
 
 /// Returns the route of this rank. On a host with too few ranks all ranks are idle; hosts may differ in their number of
 /// ranks.

@@ -19,9 +19,9 @@ Team::~Team() {
 void Team::run(const std::function<void(int)>& task) {
   if (size_ == 1) return task(0);
   task_ = &task;
-  gate_.arrive_and_wait();  // start
+  gate_.arrive_and_wait();  // the task starts
   task(0);
-  gate_.arrive_and_wait();  // done
+  gate_.arrive_and_wait();  // the task is done
 }
 
 void Team::serve(int member) {

@@ -33,7 +33,7 @@ class Team {
   void serve(int member);
 
   int size_;
-  const std::function<void(int)>* task_ = nullptr;  // null = the member thread exits
+  const std::function<void(int)>* task_ = nullptr;  // null tells the member thread to exit
   std::barrier<> gate_;
   std::vector<std::jthread> members_;
 };

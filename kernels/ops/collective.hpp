@@ -13,9 +13,10 @@
 namespace shakedown {
 
 enum class CollectiveOp { all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv };
-enum class Place { out, in };         // the output has its own buffer, or replaces the input
-enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
-enum class Scope { world, node };     // between all ranks, or within each host, on all hosts at once
+enum class Place { out, in };  // whether the output has its own buffer or replaces the input
+/// Whether operations are queued one by one, or a batch is recorded once and replayed.
+enum class Launch { stream, graph };
+enum class Scope { world, node };  // whether it runs between all ranks, or within each host on all hosts at once
 
 constexpr auto words(CollectiveOp) {
   return names("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv");

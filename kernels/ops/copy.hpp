@@ -8,7 +8,8 @@
 
 namespace shakedown {
 
-enum class CopyOp { read, write };  // the side that drives a peer copy: the destination pulls, or the source pushes
+/// The side that drives a copy between peers. The destination pulls, or the source pushes.
+enum class CopyOp { read, write };
 enum class PcieOp { h2d, d2h, both };
 
 constexpr auto words(CopyOp) { return names("read", "write"); }
@@ -37,7 +38,7 @@ struct PeerCopySpec {
   bool both = false;
 };
 
-/// p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
+/// Returns the key, such as p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824.
 inline std::string key(const PeerCopySpec& s) {
   Key key("p2p");
   key.set("op", s.op).set("engine", s.engine);
@@ -69,7 +70,7 @@ struct PeerShiftSpec {
   bool even = false;
 };
 
-/// p2p/op:write/engine:sm/shift:1[/ranks:even]/bytes:1073741824
+/// Returns the key, such as p2p/op:write/engine:sm/shift:1[/ranks:even]/bytes:1073741824.
 inline std::string key(const PeerShiftSpec& s) {
   Key key("p2p");
   key.set("op", s.op).set("engine", s.engine).set("shift", s.shift);
@@ -102,7 +103,7 @@ struct PeerLatencySpec {
 /// Returns the number of loads of one walk, far fewer than the buffer has words.
 inline std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
 
-/// p2p/op:latency/engine:sm/src:0/dst:3/bytes:2097152
+/// Returns the key, such as p2p/op:latency/engine:sm/src:0/dst:3/bytes:2097152.
 inline std::string key(const PeerLatencySpec& s) {
   Key key("p2p");
   key.set("op", "latency").set("engine", s.engine).set("src", s.src).set("dst", s.dst);
@@ -129,7 +130,7 @@ struct PeerLatencyShiftSpec {
 
 inline std::size_t accesses(const PeerLatencyShiftSpec& s) { return chase::nodes(s.bytes); }
 
-/// p2p/op:latency/engine:sm/shift:1/bytes:2097152
+/// Returns the key, such as p2p/op:latency/engine:sm/shift:1/bytes:2097152.
 inline std::string key(const PeerLatencyShiftSpec& s) {
   return Key("p2p").set("op", "latency").set("engine", s.engine).set("shift", s.shift).set("bytes", s.bytes).text();
 }
@@ -149,7 +150,7 @@ struct PcieSpec {
   bool far = false;
 };
 
-/// pcie/op:h2d/active:one/rank:2/numa:far/bytes:268435456
+/// Returns the key, such as pcie/op:h2d/active:one/rank:2/numa:far/bytes:268435456.
 inline std::string key(const PcieSpec& s) {
   Key key("pcie");
   key.set("op", s.op);

@@ -9,8 +9,9 @@ namespace shakedown {
 
 /// For fp8: accumulation in the short accumulator of the tensor core, or promoted to f32 at intervals.
 enum class Accumulate { fast, exact };
-enum class MatrixData { normal, zeros };  // zeros switch fewer transistors: less power, higher clocks; to compare
-enum class Load { burst, sustained };     // sustained: long enough that power and cooling limit the rate
+/// For comparison: zeros switch fewer transistors, which means less power and higher clocks.
+enum class MatrixData { normal, zeros };
+enum class Load { burst, sustained };  // a sustained load lasts long enough that power and cooling limit the rate
 
 /// Returns the bytes of one element of a product: bf16 for inputs in 4-bit and 8-bit floats, int32 for int8, otherwise
 /// the input type.
@@ -37,7 +38,7 @@ struct GemmSpec {
   std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host are idle
 };
 
-/// gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
+/// Returns the key, such as gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2].
 inline std::string key(const GemmSpec& s) {
   Key key("gemm");
   key.set("dtype", s.dtype).set("m", s.m).set("n", s.n).set("k", s.k);

@@ -16,12 +16,12 @@ struct JitterSpec {
   /// thus takes 0.1 ms, much less than a time slice of another thread, so that a time slice affects only a few of many
   /// quanta.
   static constexpr std::uint64_t steps = 65536;
-  static constexpr int quanta = 100;  // per operation
+  static constexpr int quanta = 100;  // number of quanta in one operation
 
-  int turn = 1;  // 2: a retest after an outlier
+  int turn = 1;  // 2 in a retest after an outlier
 };
 
-/// jitter/op:fwq/quanta:100
+/// Returns the key, such as jitter/op:fwq/quanta:100.
 inline std::string key(const JitterSpec& s) {
   Key key("jitter");
   key.set("op", "fwq").set("quanta", JitterSpec::quanta);

@@ -22,7 +22,7 @@ struct MemoryLatencySpec {
 /// a cache. A sample is short enough to fit between two time slices of other processes.
 inline std::size_t accesses(const MemoryLatencySpec& s) { return std::min<std::size_t>(chase::nodes(s.bytes), 4096); }
 
-/// hbm/op:latency/engine:cpu/bytes:268435456
+/// Returns the key, such as hbm/op:latency/engine:cpu/bytes:268435456.
 inline std::string key(const MemoryLatencySpec& s) {
   return Key("hbm").set("op", "latency").set("engine", s.engine).set("bytes", s.bytes).text();
 }

@@ -16,10 +16,10 @@ struct LaunchSpec {
 
   LaunchOp op;
   int kernels = 1;
-  int turn = 1;  // 2: a retest after an outlier
+  int turn = 1;  // 2 in a retest after an outlier
 };
 
-/// launch/op:kernel, launch/op:graph/kernels:20
+/// Returns the key, such as launch/op:kernel or launch/op:graph/kernels:20.
 inline std::string key(const LaunchSpec& s) {
   Key key("launch");
   key.set("op", s.op);
@@ -27,7 +27,7 @@ inline std::string key(const LaunchSpec& s) {
   if (s.turn > 1) key.set("turn", s.turn);
   return key.text();
 }
-/// Counts the counter, read and written.
+/// Counts the bytes of the counter, which each kernel reads and writes.
 inline Cost cost(const LaunchSpec& s) { return {0, 16.0 * s.kernels}; }
 inline std::size_t footprint(const LaunchSpec&) { return 8; }
 

@@ -34,7 +34,7 @@ struct HbmSpec {
   std::size_t bytes;
 };
 
-/// hbm/op:copy/engine:sm/bytes:4294967296
+/// Returns the key, such as hbm/op:copy/engine:sm/bytes:4294967296.
 inline std::string key(const HbmSpec& s) {
   return Key("hbm").set("op", s.op).set("engine", s.engine).set("bytes", s.bytes).text();
 }
@@ -63,14 +63,14 @@ struct MemoryTestSpec {
   bool loaded = false;
 };
 
-/// memtest/pattern:random[/load:products]/bytes:free
+/// Returns the key, such as memtest/pattern:random[/load:products]/bytes:free.
 inline std::string key(const MemoryTestSpec& s) {
   Key key("memtest");
   key.set("pattern", s.pattern);
   if (s.loaded) key.set("load", "products");
   return key.set("bytes", "free").set("bytes", s.bytes).text();
 }
-/// Returns bytes written plus bytes read; 0 while unknown.
+/// Returns bytes written plus bytes read, or 0 while this is unknown.
 inline Cost cost(const MemoryTestSpec& s) {
   return {0, 2.0 * passes(s.pattern) * static_cast<double>(s.bytes.value_or(0))};
 }

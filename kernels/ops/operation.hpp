@@ -24,13 +24,13 @@ struct Unsupported : std::runtime_error {
   bool asked_for;
 };
 
-/// Software that the operation needs is missing or too old; the hardware is fine.
+/// Software that the operation needs is missing or too old. The hardware is not at fault.
 struct MissingSoftware : Unsupported {
   using Unsupported::Unsupported;
 };
 
 enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
-enum class Engine { cpu, sm, ce };  // moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
+enum class Engine { cpu, sm, ce };  // what moves the bytes: CPU cores, a GPU kernel or a GPU copy engine
 
 constexpr auto words(DType) { return names("f64", "f32", "tf32", "f16", "bf16", "fp8_e4m3", "int8", "nvfp4", "mxfp8"); }
 constexpr auto words(Engine) { return names("cpu", "sm", "ce"); }
@@ -66,7 +66,7 @@ constexpr bool made_by(Backend backend) {
   }
 }
 
-/// Model cost of one operation on one rank.
+/// The cost of one operation on one rank according to the model.
 struct Cost {
   double flops = 0;
   double bytes = 0;

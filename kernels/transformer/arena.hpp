@@ -18,7 +18,7 @@ class Arena {
   /// Every slice begins at a multiple of this. It suits wide loads and is the alignment that cuBLASLt and cuDNN prefer.
   static constexpr std::size_t alignment = 256;
 
-  /// Divides the memory at `base`; without it, only counts.
+  /// Divides the memory at `base`. Without a base, it only counts the bytes.
   explicit Arena(std::byte* base = nullptr) : base_(base) {}
 
   template <class T>

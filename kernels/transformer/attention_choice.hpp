@@ -14,7 +14,7 @@ namespace shakedown::training {
 /// the format of cudnnGetVersion(). Earlier architectures need less.
 inline constexpr std::size_t cudnn_for_attention = 91801;
 
-/// Returns "9.18.1" for 91801.
+/// Returns the version as text, such as "9.18.1" for 91801.
 inline std::string cudnn_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }

@@ -68,7 +68,7 @@ void check_shares(const StepShape& s) {
 }
 
 void check(const StepShape& s) {
-  const auto m = s.part();  // throws if the model cannot be divided
+  const auto m = s.part();  // this call throws if the model cannot be divided
   if (s.tensor > 1 && s.trains == Trains::adapters) {
     throw std::invalid_argument(fmt::format("tp:{} is for whole models: train one (train_step)", s.tensor));
   }

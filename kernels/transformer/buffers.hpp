@@ -28,24 +28,24 @@ struct StepShape {
   Retain retain = Retain::rebuild;
   AdapterPath path = AdapterPath::augmented;
   std::size_t loss_chunk = 3584;  // number of rows of logits in memory at a time
-  DType sums = DType::f32;        // type of gradients in transfers between ranks, if masters are f32
+  DType sums = DType::f32;        // the type of gradients in transfers between ranks, if masters are f32
   /// Minimum number of gradients that are summed over ranks together; 0: not decided, any number up to all of them.
   std::size_t bucket = 0;
   Shard shard = Shard::none;
-  int rank = 0;  // 0 to `ranks` - 1; selects the part of the sharded state
+  int rank = 0;  // 0 to `ranks` - 1; it selects the part of the sharded state
   /// Size of the tensor parallel group: each of the `ranks` consists of this number of ranks that compute the model
   /// together (part_of), and this is one of them. Between projections each has a part of the tokens (sequence parallel,
   /// Korthikanti et al. 2022, arXiv 2205.05198).
   int tensor = 1, tensor_rank = 0;
 
-  std::size_t tokens() const { return batch * seq; }  // per micro-batch
+  std::size_t tokens() const { return batch * seq; }  // number of tokens in a micro-batch
   std::size_t own_tokens() const { return tokens() / static_cast<std::size_t>(tensor); }
   TransformerShape part() const { return part_of(model, tensor); }
   AttentionShape attention() const {
     const auto m = part();
     return {batch, seq, m.heads, m.kv_heads, m.head_dim, m.causal};
   }
-  /// True if ranks share the state: each updates its part of it.
+  /// True if ranks share the state. Each rank then updates its own part of it.
   bool sharded() const { return shard != Shard::none; }
   int shares() const { return sharded() ? ranks : 1; }
   /// Returns the layout of the flat arrays. Shares begin at multiples of 256 bytes of f32.
@@ -59,7 +59,7 @@ struct StepShape {
 
 /// Number of layers whose weights and gradients are complete at a time if ranks share them.
 inline constexpr std::size_t layers_in_turns = 3;
-/// Number of all slots: also for the head, the embeddings and replicated parameters.
+/// Number of all slots, including those of the head, the embeddings and replicated parameters.
 inline constexpr std::size_t slots_in_turns = layers_in_turns + 3;
 
 /// Number of steps whose records are kept until they are read.
@@ -102,7 +102,7 @@ struct Buffers {
     std::size_t slot;  // units with the same slot use the same memory in turn
     Element *weights, *own_weights;
     Master *gradient, *own_gradient;
-    std::size_t own_offset, own_count;  // in the arrays of `state`
+    std::size_t own_offset, own_count;  // position in the arrays of `state`
   };
 
   Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
@@ -142,7 +142,7 @@ struct Buffers {
   std::vector<UnitPlace> units;
 
   std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
-  std::vector<Kept> kept;          // per layer, or one shared by all layers
+  std::vector<Kept> kept;          // one buffer for each layer, or one that all layers share
   NormStatistics<Master> final_statistics;
 
   Matrix<Element> dx;  // gradient of the residual stream, with room for dU of o and down
@@ -154,7 +154,7 @@ struct Buffers {
   int *inputs, *targets;   // accumulation x tokens
   int* order = nullptr;    // rows of each micro-batch, sorted by their inputs; only if the embedding is trained
   Master *rotations = nullptr, *losses;
-  Record* records;  // of the current step, followed by those of the last steps
+  Record* records;  // the record of the current step, followed by those of the last steps
   std::byte* workspace;
 
  private:
@@ -182,7 +182,7 @@ struct Buffers {
     const bool turns = s.shard == Shard::weights, trained = s.trains == Trains::all;
     const auto shares = static_cast<std::size_t>(s.shares());
     const auto mine = shares == 1 ? 0 : static_cast<std::size_t>(s.rank);
-    std::vector<std::size_t> begin, sizes;  // of the slots
+    std::vector<std::size_t> begin, sizes;  // the beginnings and sizes of the slots
     for (std::size_t p = 0; p < layout.units.size(); ++p) {
       const auto slot = slot_of(s, p);
       if (slot >= sizes.size()) sizes.resize(slot + 1);
@@ -281,7 +281,7 @@ struct Buffers {
     wide = {shared, tokens, m.intermediate, wide_stride};
     logits = {shared, logit_rows, m.vocab, m.vocab};
 
-    // U follows the columns of a kept X; otherwise it has separate memory.
+    // U follows the columns of a kept X. Otherwise it has separate memory.
     const auto u_of = [&](const char* name, Matrix<Element> input, bool input_kept, Linear linear) -> Matrix<Element> {
       if (room(linear) == 0) return {};
       if (!input_kept) return matrix(arena, name, tokens, room(linear));

@@ -34,7 +34,7 @@ constexpr const char* manifest_name = "checkpoint.json";
 /// A range of values of all arrays, as stored in a file.
 struct FileRun {
   std::size_t first = 0, count = 0;
-  std::vector<std::uint64_t> digests;  // per array
+  std::vector<std::uint64_t> digests;  // one digest for each array
   std::size_t end() const { return first + count; }
 };
 template <class Archive>
@@ -46,10 +46,10 @@ struct Manifest {
   int format = 0;
   std::string id;
   std::uint64_t steps = 0;
-  std::map<std::string, std::string> of;      // model and type
-  std::vector<std::vector<FileRun>> by_rank;  // runs of each file; a file holds the runs of the first array, then those
-                                              // of the next
-  std::string seal;                           // SHA-256 of all other members
+  std::map<std::string, std::string> of;  // model and type
+  // The runs of each file; a file holds the runs of the first array, then those of the next.
+  std::vector<std::vector<FileRun>> by_rank;
+  std::string seal;  // SHA-256 of all other members
 };
 template <class Archive>
 void members(Archive& archive, Manifest& manifest) {
@@ -277,7 +277,7 @@ void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
       refuse(path, fmt::format("has {} of {} bytes: it is truncated, or another file; take another checkpoint",
                                file.size(), bytes));
     }
-    std::size_t at = 0;  // position in the file
+    std::size_t at = 0;  // current position in the file
     for (std::size_t array = 0; array < state_arrays; ++array) {
       for (const auto& run : runs) {
         const auto begin = std::exchange(at, at + run.count * of.master);
@@ -422,7 +422,7 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
   Manifest manifest{format, new_id(group), steps, description(of), {}, ""};
   const auto runs = written_runs(of.shape, group.rank(), group.size());
   const auto own = static_cast<double>(state_arrays * sum(runs) * of.master);
-  double all = 0;  // all ranks see the same folder
+  double all = 0;  // true if all ranks see the same folder
   group.sum(std::span(&own, 1), std::span(&all, 1));
   together(group, [&] { require_room(of.folder, static_cast<std::size_t>(all)); });
   Unfinished mine(of.folder / file_name(manifest.id, group.rank()));

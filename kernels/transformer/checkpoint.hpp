@@ -61,7 +61,7 @@ class StateCopies {
 /// The state to save, the properties that a checkpoint records, and the folder.
 struct Saved {
   const StepShape& shape;
-  std::size_t element, master;  // sizes of the two types in bytes
+  std::size_t element, master;  // the sizes of the two types in bytes
   std::filesystem::path folder;
 };
 
@@ -127,7 +127,7 @@ class DeviceCopies final : public StateCopies {
   decltype(std::declval<Ops&>().host_memory(std::size_t{})) memory_;
 };
 
-/// A step and its checkpoints. All arguments must outlive it.
+/// A step and its checkpoints. All arguments of the constructor must outlive it.
 template <TrainingOps Ops>
 class Checkpoint {
  public:
@@ -136,13 +136,13 @@ class Checkpoint {
 
   std::size_t bytes() const { return checkpoint_bytes(step_.shape(), sizeof(typename Ops::Master)); }
 
-  /// Same as write_checkpoint, for the state after all queued work.
+  /// Does the same as write_checkpoint, for the state after all queued work.
   void write(const std::filesystem::path& folder) { write_checkpoint(saved(folder), group_, copies_, step_.steps()); }
 
-  /// Same as read_checkpoint; the next step then continues the run that wrote it.
+  /// Does the same as read_checkpoint. The next step then continues the run that wrote the checkpoint.
   void read(const std::filesystem::path& folder) {
     auto& state = step_.buffers().state;
-    // The padding of a share is zero.
+    // The padding of a share must be zero.
     for (auto* const array : {state.parameters, state.first_moment, state.second_moment}) {
       ops_.set_bytes(array, 0, state.count * sizeof *array);
     }

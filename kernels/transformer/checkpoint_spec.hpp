@@ -17,10 +17,10 @@ struct CheckpointSpec {
   TrainStepSpec step;       // its batch is only used to verify that training continues, and is not timed
   int steps = 10;           // before writing, and after reading
   std::string folder = {};  // parent of a temporary folder that is removed at the end; rank 0's value is used
-  bool asked_for = false;   // by the user, so that it is a failure if it cannot be written
+  bool asked_for = false;   // true if the user chose the folder; it is then a failure if it cannot be written
 };
 
-/// checkpoint/op:write/model:gpt2_124m, and settings that differ from the default
+/// Returns the key, such as checkpoint/op:write/model:gpt2_124m, followed by settings that differ from the default.
 inline std::string key(const CheckpointSpec& s) {
   const TrainStepSpec usual;
   Key key("checkpoint");

@@ -84,7 +84,7 @@ class Layers {
     down.expand(ops_, dx, k.u_down, accumulate);
     down.input_gradient(ops_, dx, wide);
     if (m.mlp == Mlp::swiglu) {
-      ops_.swiglu_backward(k.gate_up, wide, rebuild);  // k.h is `wide` then
+      ops_.swiglu_backward(k.gate_up, wide, rebuild);  // k.h is then the same as `wide`
     } else {
       ops_.gelu_backward(k.gate_up, wide, rebuild);
     }

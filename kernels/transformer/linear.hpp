@@ -25,11 +25,11 @@ class Projection {
   using Product = Gemm<Element, Element>;
   using GradientProduct = Gemm<Element, Master>;
 
-  /// Locations of its gradients; null for parts that it does not have.
+  /// Locations of its gradients. A part that it does not have is null.
   struct Gradients {
     Matrix<Master> weight, a;
     Master* bias = nullptr;
-    std::array<Matrix<Master>, modules> b = {};  // per module
+    std::array<Matrix<Master>, modules> b = {};  // one matrix for each module
   };
 
   /// `shape` and `linear` must outlive it.
@@ -117,7 +117,7 @@ class Projection {
 
   // Locations of its parts.
   Matrix<Element> a() const { return weights_.block(f_.out, 0, f_.rank_total, f_.in); }
-  /// Returns s B of one part: its rows x rank.
+  /// Returns s B of one part, a matrix of its rows x rank.
   Matrix<Element> b_of(const Part& part) const {
     return weights_.block(part.row, f_.in + part.u, part.rows, lora_.rank);
   }

@@ -123,7 +123,7 @@ class MeasuredCheckpoint final : public Work {
   std::string folder_;
   std::uint64_t saved_ = 0, expected_ = 0;  // checksums of the parameters: when saved, and some steps later
   int announced_ = 0, done_ = 0;
-  std::string obstacle_;  // message of the first failure, the same on all ranks
+  std::string obstacle_;  // the message of the first failure, which is the same on all ranks
 };
 
 }  // namespace shakedown::training

@@ -84,7 +84,7 @@ class MeasuredStep final : public Work {
       ops_->connect(*replicas_.group, together_.group.get());
     }
     if (!tune(device_.remembered())) tune({});
-    begin();  // results during tuning are invalid
+    begin();  // because results during tuning are invalid
     step_.run(measured_update);
     ops_->synchronize();
     step_seconds_ = slowest_seconds();
@@ -123,7 +123,7 @@ class MeasuredStep final : public Work {
                               .together = spec_.tp,
                               .fetched = spec_.shard != Shard::none && ops_->fetches_sums(),
                               .sums = spec_.sums});
-    const auto wrong = uncovered();  // collective, so called before any return
+    const auto wrong = uncovered();  // the call is collective, so it precedes any return
     if (check.compared == 0 || check.mismatched > 0) return check;
     if (wrong) return {check.compared + 1, 1, *wrong};
     ++check.compared;
@@ -151,7 +151,7 @@ class MeasuredStep final : public Work {
     const auto records = step_.records();
     if (records.empty()) return {};
     const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    // For a model that a tensor parallel group shares, the sum over all parts.
+    // Returns the sum over all parts if a tensor parallel group shares the model.
     std::uint64_t checksum = step_.weights_summary().checksum;
     if (together_.group) {
       const auto of_parts = gather(*together_.group, checksum);
@@ -166,7 +166,7 @@ class MeasuredStep final : public Work {
       if (step <= records.size()) metrics.emplace_back("loss_" + std::to_string(step), records[step - 1].loss);
     }
     const auto& last = records.back();
-    // The steps below are collective, so all ranks run them or none does.
+    // The steps below are collective, so either all ranks run them or none does.
     const bool good = std::isfinite(last.loss) && std::isfinite(last.reduced.squared_norm) && !phases_.whole.empty();
     if (!group_->all(good)) return metrics;
     metrics.emplace_back("forward_ms", median(phases_.forward));
@@ -345,11 +345,11 @@ class MeasuredStep final : public Work {
   TrainingStep<Ops> step_;
   Group* group_ = nullptr;
   bool equal_devices_ = true, deterministic_ = true;
-  double step_seconds_ = 0;  // of the first step after tuning
-  std::size_t staged_ = 0;   // steps announced since reset
-  Phases phases_;            // of these steps
+  double step_seconds_ = 0;  // duration of the first step after tuning
+  std::size_t staged_ = 0;   // number of steps announced since reset
+  Phases phases_;            // phases of these steps
   std::size_t buckets_ = 0;
-  bool spoiled_ = false;  // the weights in use have been corrupted
+  bool spoiled_ = false;  // true if the weights in use have been corrupted
 };
 
 }  // namespace shakedown::training

@@ -17,7 +17,7 @@ double library_bytes(const TrainStepSpec& spec) {
 }
 
 std::vector<MemoryRow> memory_rows(TrainStepSpec spec, const std::vector<GpuKind>& gpus) {
-  const double beside = library_bytes(spec);  // throws for errors that no way of sharing avoids
+  const double beside = library_bytes(spec);  // this call throws for errors that no way of sharing avoids
   std::vector<MemoryRow> rows;
   for (const auto shard : {Shard::none, Shard::optimizer, Shard::weights}) {
     for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {

@@ -25,8 +25,8 @@ double library_bytes(const TrainStepSpec&);
 struct MemoryRow {
   Shard shard;
   Retain retain;
-  double bytes;                        // per rank
-  std::vector<std::string> fits = {};  // names of these GPUs, including the memory of libraries
+  double bytes;                        // memory of one rank
+  std::vector<std::string> fits = {};  // the names of the GPUs that it fits, with the memory of libraries counted
 };
 
 /// Returns all combinations of sharding and retention for this step. Errors: std::invalid_argument for an unknown model

@@ -40,7 +40,7 @@ class Attention {
   virtual void backward(cudaStream_t, const Bf16* qkv, const Bf16* out, const float* lse, const Bf16* dout, Bf16* dqkv,
                         void* workspace) const = 0;
 
-  /// Returns the implementation: "plain", or "cudnn 91400" and details.
+  /// Returns the implementation, either "plain" or a text such as "cudnn 91400" with details.
   virtual std::string name() const = 0;
 
   /// True if backward gives the same bits every time.

@@ -11,8 +11,8 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr std::size_t least_rows = 8;  // per part
-constexpr int column_threads = 128;    // eight columns per thread
+constexpr std::size_t least_rows = 8;  // the number of rows in a part
+constexpr int column_threads = 128;    // a thread processes eight columns
 
 /// Part p of `rows_of_part` rows writes its sums to sums[p columns + c]; with `scaled`, also those of dy (x - mean)
 /// rstd to scaled_sums.

@@ -468,7 +468,7 @@ std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t coun
   };
   for (std::size_t first = 0; first < count; first += most_fetched_, partials += summarizing_blocks) {
     const auto some = std::min(most_fetched_, count - first);
-    for (int i = 1; i < ranks_; ++i) {  // same order as in all_gather
+    for (int i = 1; i < ranks_; ++i) {  // the order is the same as in all_gather
       const int rank = (rank_ + i) % ranks_;
       auto* const to = fetched_ + static_cast<std::size_t>(rank < rank_ ? rank : rank - 1) * most_fetched_;
       check(cudaMemcpyAsync(to, peers_->of(rank, mine + first), some * sizeof(Master), cudaMemcpyDefault, stream));

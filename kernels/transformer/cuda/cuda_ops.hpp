@@ -65,10 +65,10 @@ class CudaOps {
   void use_workspace(std::byte*);
   struct Memory {
     Buffer buffer;
-    std::unique_ptr<PeerArenas> peers;  // destroyed first
+    std::unique_ptr<PeerArenas> peers;  // destroyed before the buffer
     std::byte* data() const { return buffer.data<std::byte>(); }
   };
-  /// Errors: Unsupported with the bytes needed and free.
+  /// Errors: Unsupported if there is not enough memory. The text names the bytes needed and free.
   Memory allocate(std::size_t bytes);
   void copy_in(void* device, const void* host, std::size_t bytes) const { gpu_.write(device, host, bytes); }
   void copy_out(void* host, const void* device, std::size_t bytes) const { gpu_.read(host, device, bytes); }
@@ -102,7 +102,7 @@ class CudaOps {
   void connect(Group&, Group* together = nullptr);
   void start_tuning(const Choices& remembered = {}) { products_.start_tuning(remembered); }
   bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
-  std::size_t used_bytes() const;  // of the GPU, by all processes
+  std::size_t used_bytes() const;  // memory of the GPU in use by all processes
   Metrics metrics() const;
 
   // Products

@@ -20,7 +20,7 @@ namespace shakedown::cuda {
 using Bf16 = __nv_bfloat16;
 using training::Matrix;
 
-inline constexpr int vector_width = 8;  // bf16 in 16 bytes
+inline constexpr int vector_width = 8;  // eight bf16 values have 16 bytes
 
 // Layers --------------------------------------------------------------------------------------------------------------
 
@@ -28,7 +28,7 @@ using NormWeights = training::NormWeights<Bf16>;
 using NormStatistics = training::NormStatistics<float>;
 using NormGradient = training::NormGradient<float>;
 
-/// LayerNorm; RMSNorm if there is no shift and no mean.
+/// A LayerNorm, or an RMSNorm if there is no shift and no mean.
 void norm(cudaStream_t, Matrix<const Bf16> x, const NormWeights&, float epsilon, Matrix<Bf16> n, const NormStatistics&);
 
 /// Memory for partial sums of columns.
@@ -41,10 +41,10 @@ struct ColumnPartials {
 
   float* at;
   std::size_t count;
-  std::size_t most_parts;  // column_parts of the GPU
+  std::size_t most_parts;  // the column_parts of the GPU
 };
 
-/// Does not compute `n` if its data is null.
+/// Leaves out `n` if its data is null.
 void norm_backward(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormWeights&, const NormStatistics&,
                    bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n, const NormGradient&, const ColumnPartials&);
 
@@ -74,7 +74,7 @@ void copy_rows(cudaStream_t, Matrix<const Bf16> from, Matrix<Bf16> to);
 
 // Loss ----------------------------------------------------------------------------------------------------------------
 
-/// The number of columns need not be a multiple of 8; memory after the row is not changed.
+/// The number of columns need not be a multiple of 8. Memory after the row is not changed.
 void cross_entropy(cudaStream_t, Matrix<Bf16> logits, const int* targets, float scale, float* losses);
 
 /// Summary of the part of a row of logits on one rank: the maximum, the sum of exp(logit - maximum), and the target's
@@ -84,7 +84,7 @@ struct LogitPart {
 };
 /// Computes the parts of all rows. A target below 0 belongs to another rank's part.
 void logit_parts(cudaStream_t, Matrix<const Bf16> logits, const int* targets, LogitPart* parts);
-/// Same as above, from the parts of `ranks` ranks, stored rank after rank.
+/// Does the same as above, from the parts of `ranks` ranks, stored rank after rank.
 void cross_entropy(cudaStream_t, Matrix<Bf16> logits, const int* targets, float scale, float* losses,
                    const LogitPart* parts, int ranks);
 
@@ -120,7 +120,7 @@ void adamw(cudaStream_t, const Segment* segments, std::size_t count, const train
            const training::AdamW&, const training::Summary* gradient, training::Summary* partials,
            training::Summary* updated);
 
-/// Only writes the copies.
+/// Writes only the copies.
 void write_copies(cudaStream_t, const Segment* segments, std::size_t count, const float* parameters);
 
 /// Convert values for a transfer between ranks with half the bytes: to = from, each value rounded to bf16; and back.
@@ -135,7 +135,7 @@ void add_f32(cudaStream_t, const float* from, float* to, std::size_t count);
 struct OfOthers {
   const float* values;
   std::size_t stride;
-  int ranks, rank;  // number of ranks, and this one's
+  int ranks, rank;  // the number of ranks, and the index of this one
 };
 /// Destinations of the partial summaries that the summarizing_blocks blocks of a sum write. `first` is the index of the
 /// first value in a larger array, a multiple of 4. The summaries are of `mine`, of `to` afterwards, and of the other

@@ -36,7 +36,8 @@ __device__ Eight normed(const Eight& x, float mean, float rstd, const NormWeight
 // Narrow rows ---------------------------------------------------------------------------------------------------------
 
 constexpr int narrow_threads = 128, rows_of_block = narrow_threads / 32;
-constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;  // more than four vectors per lane
+// The narrowest row that needs more than four vectors in a lane.
+constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;
 
 /// The part of a row in one lane: vector v is at column (32 v + lane) 8, if the row has it. It stays packed, because
 /// registers are scarce.

@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(update_threads)
     }
     if (add) sum = load_four(to + i) + sum;
     store_four(to + i, sum);
-    came += training::checksum_term(bits, told.first + i);  // same formula as in SummingOf
+    came += training::checksum_term(bits, told.first + i);  // this is the same formula as in SummingOf
     if (told.before != nullptr) was.add(here, told.first + i);
     if (told.after != nullptr) is.add(sum, told.first + i);
   }

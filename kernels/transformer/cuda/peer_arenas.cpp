@@ -9,7 +9,7 @@ namespace shakedown::cuda {
 namespace {
 
 bool succeeded(cudaError_t status) {
-  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report it again
+  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report this error again
   return status == cudaSuccess;
 }
 
@@ -45,7 +45,7 @@ void PeerArenas::connect(Group& group) {
     return;
   }
   mappings_.clear();
-  group.barrier();  // before any rank frees its arena
+  group.barrier();  // no rank may free its arena before this point
 }
 
 }  // namespace shakedown::cuda

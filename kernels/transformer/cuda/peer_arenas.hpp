@@ -33,7 +33,7 @@ class PeerArenas {
  private:
   const std::byte* arena_;
   Group* group_ = nullptr;            // set if the arenas are mapped
-  std::vector<IpcMapping> mappings_;  // by rank; null for this rank
+  std::vector<IpcMapping> mappings_;  // one arena for each rank; null for this rank
 };
 
 }  // namespace shakedown::cuda

@@ -13,7 +13,7 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr int largest_head = 128;
-constexpr int own = 4, warps = 4, tile = own * warps;  // rows per warp, warps per block
+constexpr int own = 4, warps = 4, tile = own * warps;  // rows of a warp, and warps of a block
 constexpr int others = 32;
 constexpr int per_lane = largest_head / 32;
 constexpr unsigned whole_warp = 0xffffffffU;
@@ -79,7 +79,7 @@ struct Heads {
   int sequence, query_heads, kv_heads, size;
   bool causal;
 
-  /// True if a query attends to a key; both are in the sequence.
+  /// True if a query attends to a key. Both must be in the sequence.
   __device__ bool sees(int query, int key) const { return key < sequence && (!causal || key <= query); }
   /// Returns the end of the keys that queries before `end` attend to.
   __device__ int keys_before(int end) const { return causal ? min(end, sequence) : sequence; }
@@ -90,7 +90,7 @@ struct Heads {
   }
 };
 
-/// Grid: (tile of queries, query head, sequence).
+/// The grid has the dimensions (tile of queries, query head, sequence).
 __global__ void __launch_bounds__(warps * 32)
     forward_kernel(Heads heads, Rows<const Bf16> qkv, Rows<Bf16> out, float* lse, float scale) {
   __shared__ Own queries;
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(warps * 32)
       const float score =
           heads.sees(row, k + lane) ? scale * keys.dot(lane, queries.at[warp * own + i], size) : -INFINITY;
       const float new_max = fmaxf(max[i], max_warp(score));
-      if (new_max == -INFINITY) continue;  // the whole tile is after this query; the same in all lanes
+      if (new_max == -INFINITY) continue;  // the whole tile is after this query; all lanes agree on this
       const float weight = expf(score - new_max), shrink = expf(max[i] - new_max);
       total[i] = total[i] * shrink + sum_warp(weight);
       for (float& sum : sums[i]) sum *= shrink;
@@ -144,7 +144,7 @@ __global__ void delta_kernel(Heads heads, Rows<const Bf16> out, Rows<const Bf16>
   if (threadIdx.x == 0) delta[(blockIdx.z * gridDim.y + head) * static_cast<std::size_t>(heads.sequence) + row] = sum;
 }
 
-/// Grid: (tile of queries, query head, sequence).
+/// The grid has the dimensions (tile of queries, query head, sequence).
 __global__ void __launch_bounds__(warps * 32)
     dq_kernel(Heads heads, Rows<const Bf16> qkv, const float* lse, Rows<const Bf16> dout, const float* delta,
               Rows<Bf16> dqkv, float scale) {

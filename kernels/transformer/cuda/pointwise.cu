@@ -11,7 +11,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// One thread per eight pairs.
+/// One thread processes eight pairs.
 __global__ void rope_kernel(Rows<Bf16> x, const float* table, std::size_t count, int positions, int heads, int half,
                             float direction) {
   const int per_head = half / vector_width, per_row = heads * per_head;

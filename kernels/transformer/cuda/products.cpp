@@ -31,7 +31,7 @@ bool is_thin(const MatmulShape& shape) {
 /// Adds candidates with a split sum. A thin product has fewer tiles than the GPU has multiprocessors, and cuBLASLt
 /// seldom proposes to split the sum. The partial sums are added in f32 and in a fixed order, as in its own proposals.
 void add_splits(const Matmul& product, std::vector<MatmulAlgorithm>& candidates) {
-  constexpr std::size_t proposals = 4;  // number of proposals to split
+  constexpr std::size_t proposals = 4;  // the number of proposals that are also tried with a split sum
   const auto own = candidates;
   for (const std::uint32_t parts : {2, 3, 4, 6, 8}) {
     for (std::size_t i = 0; i < std::min(own.size(), proposals); ++i) {

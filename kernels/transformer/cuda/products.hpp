@@ -28,9 +28,9 @@ std::string text(const MatmulShape&);
 
 /// Limits of the search for the fastest algorithm of one product.
 struct ProductTuning {
-  int candidates = 12;      // from cuBLASLt's proposals, most likely first
-  double seconds = 0.25;    // for turns of all candidates
-  double sustained = 0.12;  // for each of the closest candidates alone
+  int candidates = 12;      // the number of cuBLASLt's proposals to try, most likely first
+  double seconds = 0.25;    // time for turns of all candidates
+  double sustained = 0.12;  // time for each of the closest candidates alone
 };
 
 class Products {

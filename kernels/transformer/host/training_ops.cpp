@@ -65,7 +65,7 @@ void HostOps<T>::each(std::size_t count, double work_of_one, const std::function
 /// Returns the resident memory of this process.
 template <class T>
 std::size_t HostOps<T>::used_bytes() const {
-  std::size_t total = 0, resident = 0;  // in pages
+  std::size_t total = 0, resident = 0;  // the numbers are in pages
   std::ifstream("/proc/self/statm") >> total >> resident;
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
@@ -200,7 +200,7 @@ void HostOps<T>::norm_backward(Matrix<const T> dn, Matrix<const T> x, const trai
     const bool centred = statistics.mean != nullptr;
     const T center = centred ? statistics.mean[r] : T{0}, rstd = statistics.rstd[r];
     const auto scale = static_cast<double>(rstd), middle = static_cast<double>(center);
-    double mean_g = 0, mean_gx = 0;  // of g, and of g (x - mean)
+    double mean_g = 0, mean_gx = 0;  // means of g and of g (x - mean)
     for (std::size_t c = 0; c < x.cols; ++c) {
       const double g = static_cast<double>(d[c]) * static_cast<double>(weights.gain[c]);
       mean_g += g;

@@ -92,7 +92,7 @@ class HostOps {
   static std::string fallback() { return ""; }
   static bool is_deterministic() { return true; }
   std::size_t all_gather(const T* own, T* all, std::size_t count);
-  void meet() {}  // all_gather synchronizes
+  void meet() {}  // all_gather synchronizes the ranks
   void wait(std::size_t) {}
   void join_reductions() {}
   void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
