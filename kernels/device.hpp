@@ -1,6 +1,6 @@
 // The interface between benchmarks and backends: the operation to measure (Work) and where it runs (Device). Streams,
-// events, buffers and libraries are private to a backend; the fixtures see only this file. Backends are folders: host/,
-// cuda/ and virtual/.
+// events, buffers and libraries are private to a backend; the fixtures see only this file. Each backend is a folder:
+// host/, cuda/ or virtual/.
 #pragma once
 
 #include <chrono>
@@ -175,8 +175,9 @@ Maker<CudaDevice> maker(const S& spec) {
 
 }  // namespace cuda
 
-/// An operation to measure: the specification of any operation (kernels/ops/) with its makers. It names no operation,
-/// so that a new operation changes no other files, and a program links only the operations that it measures.
+/// An operation to measure. It consists of the specification of any operation (kernels/ops/) and its makers. It names
+/// no operation, so that a new operation changes no other files, and a program links only the operations that it
+/// measures.
 struct Spec {
   template <class S>
   requires requires { S::description; }
@@ -213,8 +214,8 @@ struct DeviceInfo {
   std::vector<NcclLink> nccl_links;  // links that NCCL has made so far, as far as this rank knows
 };
 
-/// The processor clock that a device counted while operations ran: the mean in MHz, and the cycles of one operation
-/// (median over samples).
+/// The processor clock that a device counted while operations ran. It has the mean in MHz, and the cycles of one
+/// operation (median over samples).
 struct ClockCount {
   double mhz, cycles;
 };

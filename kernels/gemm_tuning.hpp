@@ -16,7 +16,7 @@ namespace shakedown {
 /// a product that takes longer than the load is a burst of its own.
 inline constexpr Bursts gemm_bursts{0.02, 0.06};
 
-/// For f64 the heuristic's order is unreliable: the choice among the first four changed from launch to launch.
+/// For f64 the heuristic's order is unreliable, because the choice among the first four changed from launch to launch.
 inline Tuning gemm_tuning(DType dtype, Load load) {
   Tuning tuning{.seconds = 0.15};
   if (load == Load::sustained) {

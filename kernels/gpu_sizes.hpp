@@ -46,11 +46,13 @@ inline double loaded_walk_rate(const GpuProperties& gpu) {
 }
 
 /// Returns the seconds to plan for one of many products that run together with a walk, from those of one that ran
-/// alone: the next power of two of milliseconds. Equal GPUs therefore queue equally many products, and these outlast
-/// the walk rarely: one of 8192 cubed takes 1.4 to 1.7 ms alone on H100 and H200, and 2 ms together with a walk.
+/// alone. It is the next power of two of milliseconds. Equal GPUs therefore queue equally many products, and these
+/// rarely outlast the walk. One of 8192 cubed takes 1.4 to 1.7 ms alone on H100 and H200, and 2 ms together with a
+/// walk.
 inline double loaded_product_seconds(double alone) { return std::exp2(std::ceil(std::log2(alone * 1e3))) * 1e-3; }
 
-/// Returns the number of parts into which sums over rows are divided: four blocks of 128 threads per multiprocessor.
+/// Returns the number of parts into which sums over rows are divided. There are four blocks of 128 threads for each
+/// multiprocessor.
 constexpr std::size_t column_parts(int multiprocessors) { return 4 * static_cast<std::size_t>(multiprocessors); }
 
 /// Returns the number of rows of logits that a step of adapters has in memory at a time: 16 to 32 tiles of 128 rows.

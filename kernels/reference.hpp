@@ -1,5 +1,5 @@
-// Known data and the results that must follow from it: the independent reference of every check. Host code and CUDA
-// kernels use the same formulas; kernels that duplicate a formula are tested against it.
+// Known data and the results that must follow from it. This is the independent reference of every check. Host code and
+// CUDA kernels use the same formulas; kernels that duplicate a formula are tested against it.
 #pragma once
 
 #include <cstddef>
@@ -67,8 +67,8 @@ constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
 struct Addends {
   int ranks = 1;
   int bits = 4, shift = 0;
-  /// If true, rank r adds scattered(i, r) - scattered(i, r + 1): the sum is 0 everywhere, and stays 0 when it is summed
-  /// again. In-place sums need this, because the output is the next input.
+  /// If true, rank r adds scattered(i, r) - scattered(i, r + 1), so that the sum is 0 everywhere and stays 0 when it is
+  /// summed again. In-place sums need this, because the output is the next input.
   bool sum_is_zero = false;
 
   constexpr int at(std::uint64_t i, int r) const {
@@ -86,7 +86,8 @@ struct Addends {
   }
 
  private:
-  /// Returns values at the same ranks as `value`, but pseudo-random ones: the first and the last rank must differ.
+  /// Returns values at the same ranks as `value`, but pseudo-random ones, because the first and the last rank must
+  /// differ.
   constexpr int scattered(std::uint64_t i, int r) const {
     const std::uint64_t rank = static_cast<std::uint64_t>(r);
     if (((mix(i) + rank) & ((std::uint64_t{1} << shift) - 1)) != 0) return 0;
@@ -134,11 +135,12 @@ struct Parts {
 /// distinguishes A from B. The result is a double; the caller rounds it to its own type.
 double normal(std::uint64_t i, std::uint64_t stream);
 
-/// Returns +1 or -1 for row or column j: the vector of Freivalds' check.
+/// Returns +1 or -1 for row or column j. These numbers are the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
-/// The scale factors of A and B in block-scaled types: one for each block of neighbours along k in each row of A, and
-/// the same ones for each column of B. Neighbours differ, so that a product that reads them in another order is wrong.
+/// The scale factors of A and B in block-scaled types. There is one for each block of neighbours along k in each row of
+/// A, and the same ones for each column of B. Neighbours differ, so that a product that reads them in another order is
+/// wrong.
 struct BlockScales {
   std::uint64_t blocks;  // number of blocks in a row
 

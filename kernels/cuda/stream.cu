@@ -1,6 +1,6 @@
 // Streams through registers. A block processes tiles of threads x unroll vectors. Consecutive threads load consecutive
-// vectors. Each thread issues `unroll` independent loads per array before it uses the first one, which hides the memory
-// latency.
+// vectors. Each thread issues `unroll` independent loads from each array before it uses the first one, which hides the
+// memory latency.
 #include "kernels/cuda/stream.hpp"
 
 #include <algorithm>
@@ -143,7 +143,7 @@ __device__ std::uint64_t finish(const Operands& o, std::size_t begin) {
   }
 }
 
-/// Returns the launch bound. A bound of 1024 threads leaves 64 registers per thread. With two or more vectors of two
+/// Returns the launch bound. A bound of 1024 threads leaves each thread 64 registers. With two or more vectors of two
 /// arrays the compiler then spills on sm_100 (up to 524 bytes), though not on sm_80 and sm_90; ptxas warns about it.
 constexpr int most_threads(int unroll) { return unroll == 1 ? 1024 : 512; }
 
@@ -197,9 +197,9 @@ __global__ void __launch_bounds__(most_threads(unroll)) stream_kernel(Operands o
 constexpr Hint plain = Hint::none, streaming = Hint::streaming, wide = Hint::wide, pairs = Hint::pairs;
 constexpr int kib = 1024;
 
-// A copy of gigabytes is fastest with one vector per thread and a small block per tile (H200, 4 GiB: 4,296 GB/s; all of
-// 700 other shapes and hints are below 4,200). With this shape the hardware starts blocks in the order of the
-// addresses.
+// A copy of gigabytes is fastest with one vector for each thread and a small block for each tile (H200, 4 GiB: 4,296
+// GB/s; all of 700 other shapes and hints are below 4,200). With this shape the hardware starts blocks in the order of
+// the addresses.
 constexpr std::array copy_shapes{
     StreamShape{256, 1, 0, plain},
     StreamShape{256, 2, 0, pairs},
@@ -246,8 +246,8 @@ constexpr std::array arithmetic_shapes{
     StreamShape{256, 1, 0, plain},
 };
 
-/// True if the kernels support the shape: one thread copies each byte of the remainder, and stages are whole cache
-/// lines.
+/// True if the kernels support the shape. They need one thread for each byte of the remainder, and stages of whole
+/// cache lines.
 constexpr bool usable(const StreamShape& shape) {
   if (shape.bulk()) return shape.threads >= 32 && shape.stage_bytes % 128 == 0 && shape.unroll <= most_bulk_stages;
   return shape.threads >= static_cast<int>(sizeof(uint4)) && shape.threads <= most_threads(shape.unroll) &&

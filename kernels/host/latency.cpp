@@ -28,7 +28,7 @@ class MemoryLatency final : public Work {
 
   void enqueue() override {
     const auto* const memory = memory_.get();
-    // The mask keeps a corrupted word inside the buffer. It costs one cycle per load.
+    // The mask keeps a corrupted word inside the buffer. It costs each load one cycle.
     const std::uint64_t inside = (nodes() - 1) * chase::node_bytes;
     const auto loads = accesses(spec_);
     auto last = last_;

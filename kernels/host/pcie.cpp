@@ -1,4 +1,4 @@
-// Reports that copies between GPU and host are not supported: the host backend has no GPU.
+// Reports that copies between GPU and host are not supported, because the host backend has no GPU.
 #include "kernels/host/host_device.hpp"
 #include "kernels/ops/copy.hpp"
 

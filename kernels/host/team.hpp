@@ -26,7 +26,7 @@ class Team {
   /// Copies with all members; each copies one contiguous part.
   void copy(std::span<const std::byte> from, std::span<std::byte> to);
 
-  /// Runs task(begin, end) over 0..count, split evenly into one range per member.
+  /// Runs task(begin, end) over 0..count, split evenly into one range for each member.
   void each_range(std::size_t count, const std::function<void(std::size_t, std::size_t)>& task);
 
  private:

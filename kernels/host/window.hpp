@@ -1,4 +1,5 @@
-// Memory that one rank shares with others of the same host: an anonymous file, opened by its path under /proc.
+// Memory that one rank shares with others of the same host. It is an anonymous file that they open by its path under
+// /proc.
 #pragma once
 
 #include <fcntl.h>

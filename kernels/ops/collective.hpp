@@ -1,4 +1,4 @@
-// Collectives: the data that each rank sends, and the data that must therefore arrive.
+// Collectives, with the data that each rank sends and the data that must therefore arrive.
 #pragma once
 
 #include <algorithm>
@@ -94,8 +94,8 @@ inline std::size_t footprint(const CollectiveSpec& s) {
 }
 
 /// Returns busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md): the minimum that each rank must send and
-/// receive. With n parts, a rank must send or receive all but its own: (n - 1) / n. An AllReduce does both. If every
-/// rank receives or sends everything, busbw equals algbw.
+/// receive. With n parts, a rank must send or receive all but its own, which is (n - 1) / n. An AllReduce does both. If
+/// every rank receives or sends everything, busbw equals algbw.
 constexpr double bus_factor(CollectiveOp op, int ranks) {
   switch (op) {
     case CollectiveOp::all_reduce: return 2.0 * (ranks - 1) / ranks;
@@ -134,7 +134,7 @@ inline Group& group_of(const CollectiveSpec& s, Group& world) {
   throw Unsupported("this host has " + std::to_string(group.size()) + " ranks, others have " + std::to_string(s.ranks));
 }
 
-/// The neighbours of a rank in the ring: it receives from the previous one and sends to the next one.
+/// The neighbours of a rank in the ring. It receives from the previous one and sends to the next one.
 constexpr int previous_rank(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 constexpr int next_rank(int rank, int ranks) { return (rank + 1) % ranks; }
 

@@ -15,8 +15,8 @@ enum class PcieOp { h2d, d2h, both };
 constexpr auto words(CopyOp) { return names("read", "write"); }
 constexpr auto words(PcieOp) { return names("h2d", "d2h", "both"); }
 
-/// The role of a rank in a peer copy, in local ranks: the destination of its data, and the source that it receives
-/// from.
+/// The role of a rank in a peer copy, in local ranks. It has the destination of its data, and the source that it
+/// receives from.
 struct Route {
   std::optional<int> to, from;
   bool takes_part() const { return to || from; }
@@ -26,8 +26,8 @@ struct Route {
   bool shares(CopyOp op) const { return op == CopyOp::write ? from.has_value() : to.has_value(); }
 };
 
-/// A copy between the memories of two ranks of one host; src and dst are local ranks. All hosts run it at once. `both`:
-/// a copy in the opposite direction runs at the same time, and the result is the sum of both.
+/// A copy between the memories of two ranks of one host; src and dst are local ranks. All hosts run it at once. With
+/// `both`, a copy in the opposite direction runs at the same time, and the result is the sum of both.
 struct PeerCopySpec {
   static constexpr std::string_view description = "a copy between two ranks of a host";
 

@@ -75,7 +75,7 @@ void check(const StepShape&);
 
 template <class Element, class Master>
 struct Buffers {
-  /// The weights of one layer; see FusedLinear for the matrices. The bias is null if the model has none.
+  /// The weights of one layer. FusedLinear describes the matrices. The bias is null if the model has none.
   struct Layer {
     NormWeights<Element> norm1, norm2;
     std::array<Matrix<Element>, linears.size()> weights;
@@ -96,8 +96,8 @@ struct Buffers {
   };
 
   /// Location of a unit of the flat array: the complete unit, whose weights the products read and whose gradient they
-  /// write, and this rank's share. The share is the whole unit, a part of it, or separate memory. No weights if they
-  /// are frozen.
+  /// write, and this rank's share. The share is the whole unit, a part of it, or separate memory. There are no weights
+  /// if they are frozen.
   struct UnitPlace {
     std::size_t slot;  // units with the same slot use the same memory in turn
     Element *weights, *own_weights;
@@ -168,8 +168,8 @@ struct Buffers {
             m.norm == Norm::layer ? arena.take<Element>(name + " shift", m.hidden) : nullptr};
   }
 
-  /// Returns the slot of a unit. Layers use three slots in turn: one layer is being computed and two are in transfer.
-  /// The larger head and embeddings share a slot unless they are the same matrix.
+  /// Returns the slot of a unit. Layers use three slots in turn, because one layer is being computed and two are in
+  /// transfer. The larger head and embeddings share a slot unless they are the same matrix.
   static std::size_t slot_of(const StepShape& s, std::size_t unit) {
     const auto layers = s.model.layers;
     if (s.shard != Shard::weights) return unit;

@@ -376,7 +376,8 @@ OwnFolder::OwnFolder(const fs::path& parent) {
 }
 
 OwnFolder::~OwnFolder() {
-  // If other ranks' files remain, the lock file remains, too: without it no process recognizes the folder as ours.
+  // If other ranks' files remain, the lock file also remains, because without it no process recognizes the folder as
+  // ours.
   remove_if_done(path_);
   if (lock_ >= 0) ::close(lock_);
 }

@@ -21,7 +21,7 @@
 
 namespace shakedown::training {
 
-/// A range of values: it begins at `own` in a rank's arrays and at `first` in the model. The model is the sequence of
+/// A range of values. It begins at `own` in a rank's arrays and at `first` in the model. The model is the sequence of
 /// its tensors, without the padding of shares.
 struct Run {
   std::size_t first, own, count;

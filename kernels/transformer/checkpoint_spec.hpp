@@ -1,4 +1,4 @@
-// A checkpoint of a training step: the state of a model to a disk, or back.
+// A checkpoint of a training step, which moves the state of a model to a disk or back.
 #pragma once
 
 #include "kernels/transformer/parameters.hpp"
@@ -9,7 +9,7 @@ namespace shakedown {
 enum class CheckpointOp { write, read };
 constexpr auto words(CheckpointOp) { return names("write", "read"); }
 
-/// All ranks write their part of the state of this step to a folder, or read it; see transformer/checkpoint.hpp.
+/// All ranks write their part of the state of this step to a folder, or read it (see transformer/checkpoint.hpp).
 struct CheckpointSpec {
   static constexpr std::string_view description = "a checkpoint";
 

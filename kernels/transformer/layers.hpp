@@ -19,8 +19,8 @@ class Layers {
          WeightStore<Ops>& weights)
       : ops_(ops), shape_(shape), part_(shape.part()), buffers_(buffers), places_(places), weights_(weights) {}
 
-  /// Runs the forward pass of a layer. Without `output`, it only recomputes what the backward pass needs: the next
-  /// layer's input already exists.
+  /// Runs the forward pass of a layer. Without `output`, it only recomputes what the backward pass needs, because the
+  /// next layer's input already exists.
   void forward(std::size_t l, bool output) {
     const auto& m = shape_.model;
     const auto unit = m.layers - l;
@@ -36,8 +36,8 @@ class Layers {
     if (before) norm(residual(l), weights.norm1, k.n1, k.norm1);
     places_.linear(l, Linear::qkv).forward(ops_, before ? k.n1 : buffers_.x[l], k.u_qkv, Product{.d = k.qkv});
     rotate(k.qkv, Rotation::forward);
-    // Transfers of the next layers start here: they overlap with attention, which needs fewer multiprocessors than a
-    // product.
+    // Transfers of the next layers start here, so that they overlap with attention, which needs fewer multiprocessors
+    // than a product.
     for (std::size_t ahead = 1; output && ahead < layers_in_turns && ahead <= unit; ++ahead)
       weights_.gather(unit - ahead);
     ops_.attention(k.qkv, k.attended, k.lse, shape_.attention());

@@ -19,7 +19,7 @@ namespace shakedown::training {
 template <TrainingOps Ops>
 class MeasuredCheckpoint final : public Work {
  public:
-  /// Allocates all memory. Errors: the backend's exception if there is not enough.
+  /// Allocates all memory. Errors: the backend's exception if there is not enough memory.
   MeasuredCheckpoint(const CheckpointSpec& spec, std::unique_ptr<Ops> ops)
       : spec_(spec), ops_(std::move(ops)), step_(*ops_, step_shape(spec.step)) {}
   ~MeasuredCheckpoint() override {

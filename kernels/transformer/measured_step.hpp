@@ -63,7 +63,7 @@ inline constexpr const char* nondeterministic_attention =
 template <TrainingOps Ops, Trains trains>
 class MeasuredStep final : public Work {
  public:
-  /// Allocates all memory. Errors: the backend's exception if there is not enough.
+  /// Allocates all memory. Errors: the backend's exception if there is not enough memory.
   MeasuredStep(const StepSpec<trains>& spec, std::unique_ptr<Ops> ops, Device& device)
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
@@ -318,7 +318,7 @@ class MeasuredStep final : public Work {
     return *std::max_element(all.begin(), all.end()) * 1e-3;
   }
 
-  /// Records the phases of the step since the last call, if there was one: its marks are the most recent ones.
+  /// Records the phases of the step since the last call, if there was one. Its marks are the most recent ones.
   void note_phases() {
     if (phases_.whole.size() >= staged_) return;
     phases_.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));

@@ -42,8 +42,8 @@ struct Matrix {
 };
 
 /// D = alpha op(A) op(B) + beta C + bias. C is D if `c` is null; otherwise it has D's stride. C is not read if beta is
-/// 0, even if it contains NaN. `bias`, if any, has one element per column of D. rows x cols of D define the product;
-/// op(X) is X or its transpose.
+/// 0, even if it contains NaN. `bias`, if any, has one element for each column of D. rows x cols of D define the
+/// product; op(X) is X or its transpose.
 template <class In, class Out>
 struct Gemm {
   Matrix<Out> d;
@@ -67,7 +67,7 @@ struct NormWeights {
   Element *gain = nullptr, *shift = nullptr;
 };
 
-/// One mean and one 1 / sqrt(variance + eps) per row. Null `mean`: RMSNorm, which uses a mean of 0.
+/// One mean and one 1 / sqrt(variance + eps) for each row. If `mean` is null, this is RMSNorm, which uses a mean of 0.
 template <class Master>
 struct NormStatistics {
   Master *mean = nullptr, *rstd = nullptr;
@@ -88,7 +88,7 @@ enum class Rotation { forward, backward };
 constexpr std::uint64_t checksum_term(std::uint64_t bits, std::uint64_t i) { return bits * (2 * i + 1); }
 
 /// Returns the pseudo-random signs in a projection of value i and the following values up to a multiple of four, from
-/// the highest bit on. Four signs cost as much as one, so this, too, is limited by memory bandwidth.
+/// the highest bit on. Four signs cost as much as one, so this is also limited by memory bandwidth.
 constexpr std::uint32_t signs_from(std::uint64_t i) {
   const auto spread = static_cast<std::uint32_t>(i / 4) * 0x9E3779B1U;
   return (spread ^ spread >> 15) * 0x85EBCA77U << i % 4;
@@ -101,8 +101,8 @@ struct Summary {
   double squared_norm;       // sum of squares, in a fixed order; not finite if a value is not, or if it overflows
   std::uint64_t non_finite;  // values that are NaN or infinite
   std::uint64_t checksum;    // sum over i of (bits of value i) (2 (first + i) + 1), modulo 2^64; see checksum_term
-  /// Sum over i of value i with the sign of first + i (signs_from), in a fixed order. It is linear: the projection of a
-  /// sum of arrays is the sum of their projections.
+  /// Sum over i of value i with the sign of first + i (signs_from), in a fixed order. It is linear, so the projection
+  /// of a sum of arrays is the sum of their projections.
   double projection = 0;
 };
 
@@ -242,7 +242,7 @@ concept TrainingOps = requires(
   // Layers
 
   /// Sets row i of out to row tokens[i] of table, plus row i mod seq of positions if given. A token below 0 belongs to
-  /// another rank's part of the vocabulary: its row is zero.
+  /// another rank's part of the vocabulary, and its row is zero.
   ops.embedding(cem, ints, cem, n, em);     // table, tokens, positions, seq, out
   /// Adds row i of dx to row tokens[i] of d_table, in the order of i. `order` has the indices of all rows of dx sorted
   /// by token; rows of the same token are in order. Rows with a token below 0 are ignored.

@@ -51,8 +51,8 @@ struct ParameterTensor {
   /// True if weight decay applies: for matrices, not for biases and norms (as in the training of GPT-3, Brown et al.
   /// 2020, and later models).
   bool decays() const { return kind != Kind::bias && !is_norm(); }
-  /// True if all ranks of a tensor parallel group (part_of) have the whole tensor: it has no heads, MLP columns or
-  /// tokens to divide.
+  /// True if all ranks of a tensor parallel group (part_of) have the whole tensor, because it has no heads, MLP columns
+  /// or tokens to divide.
   bool replicated() const {
     return is_norm() || owner == Owner::positions ||
            (kind == Kind::bias && (owner == Owner::o || owner == Owner::down));
@@ -102,7 +102,7 @@ std::vector<Stretch> stretches(const TransformerShape& part, const ParameterTens
 struct Piece {
   std::size_t tensor, first, count;  // `first` is an offset in the flat array
 };
-/// Returns the pieces of the flat array on rank `rank` of `ranks`: its share of each unit.
+/// Returns the pieces of the flat array on rank `rank` of `ranks`, which are its share of each unit.
 std::vector<Piece> pieces(const FlatLayout&, int ranks, int rank);
 
 /// Returns the number of values in the prefix that is complete when the backward pass reaches the attention of a layer.

@@ -1,5 +1,5 @@
 // Attention with grouped key and value heads (Ainslie et al. 2023), causal or not, forward and backward. It works
-// directly on the output of the fused projection of queries, keys and values: no transposition, no copy, no repeated
+// directly on the output of the fused projection of queries, keys and values, without transposition, copies or repeated
 // heads.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace shakedown::cuda {
 
-/// One row per token, sequence after sequence: the query heads, then the key heads, then the value heads. Strides are
-/// in elements between rows.
+/// There is one row for each token, sequence after sequence. It has the query heads, then the key heads, then the value
+/// heads. Strides are in elements between rows.
 struct AttentionShape {
   int batch, sequence, query_heads, kv_heads, head_size;
   std::size_t qkv_stride, out_stride, dout_stride, dqkv_stride;
@@ -51,8 +51,8 @@ class Attention {
 /// are never measured instead of it. Errors: Unsupported for larger heads.
 std::unique_ptr<Attention> make_plain_attention(const AttentionShape&);
 
-/// Returns attention by cuDNN's fused kernels. `deterministic`: the same bits every time, for more memory. Errors:
-/// Unsupported if this build has no cuDNN, or if cuDNN has no engine for the shape or this GPU.
+/// Returns attention by cuDNN's fused kernels. If `deterministic`, it gives the same bits every time and needs more
+/// memory. Errors: Unsupported if this build has no cuDNN, or if cuDNN has no engine for the shape or this GPU.
 std::unique_ptr<Attention> make_cudnn_attention(const AttentionShape&, bool deterministic);
 
 }  // namespace shakedown::cuda

@@ -287,7 +287,7 @@ void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slo
   if (!segments.empty()) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
 }
 
-/// Even a single rank connects: a collective Work waits through the communicator.
+/// Even a single rank connects, because a collective Work waits through the communicator.
 void CudaOps::connect(Group& group, Group* together) {
   if (group.size() != ranks_ || (together == nullptr ? 1 : together->size()) != tensor_) {
     throw std::invalid_argument("a step planned for another number of ranks");
@@ -504,8 +504,8 @@ std::size_t CudaOps::all_gather(const Element* own, Element* all, std::size_t co
   return 2 * copies_.ticket() + 1;
 }
 
-/// Synchronizes the ranks on a stream: the sum on one rank needs the data of all others, which they produce in work
-/// queued before.
+/// Synchronizes the ranks on a stream, because the sum on one rank needs the data of all others, which they produce in
+/// work queued before.
 cudaStream_t CudaOps::met_behind(cudaStream_t before) {
   auto* const stream = reductions_.behind(before);
   auto* const met = met_.data<int>();

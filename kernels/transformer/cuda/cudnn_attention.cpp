@@ -42,14 +42,14 @@ struct Sizes {
     const auto row = static_cast<std::int64_t>(stride);
     return graph.memory(bf16, {batch, count, size, sequence}, {sequence * row, size, 1, row});
   }
-  /// Returns a tensor with one number per query and head.
+  /// Returns a tensor with one number for each query and head.
   Tensor per_query(CudnnGraph& graph) const {
     return graph.memory(f32, {batch, heads, sequence, 1}, {heads * sequence, sequence, 1, 1});
   }
   Tensor per_query_between(CudnnGraph& graph) const {
     return graph.between(f32, {batch, heads, sequence, 1}, {heads * sequence, sequence, 1, 1});
   }
-  /// Returns a tensor with one number per query, key and head; it never exists in memory.
+  /// Returns a tensor with one number for each query, key and head. It never exists in memory.
   Tensor scores(CudnnGraph& graph, cudnnDataType_t type) const {
     return graph.between(type, {batch, heads, sequence, sequence},
                          {heads * sequence * sequence, sequence * sequence, sequence, 1});

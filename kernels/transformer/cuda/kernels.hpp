@@ -66,7 +66,7 @@ void swiglu_backward(cudaStream_t, Matrix<Bf16> gate_up, Matrix<Bf16> dh, bool e
 void gelu(cudaStream_t, Matrix<const Bf16> u, Matrix<Bf16> h);
 void gelu_backward(cudaStream_t, Matrix<Bf16> u, Matrix<Bf16> dh, bool emit_h);
 
-/// `positions` with null data: no positions. A token below 0 gets a row of zeros and no gradient.
+/// If the data of `positions` is null, there are no positions. A token below 0 gets a row of zeros and no gradient.
 void embed(cudaStream_t, Matrix<const Bf16> table, const int* tokens, Matrix<const Bf16> positions, std::size_t seq,
            Matrix<Bf16> x);
 void embed_backward(cudaStream_t, Matrix<const Bf16> dx, const int* tokens, const int* order, Matrix<float> d_table);

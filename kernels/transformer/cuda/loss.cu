@@ -1,5 +1,5 @@
-// Softmax cross-entropy in place: one block per row of logits, one pass for maximum and sum (online softmax, Milakov
-// and Gimelshein 2018), and one for the gradient.
+// Softmax cross-entropy in place. Each row of logits has one block, with one pass for maximum and sum (online softmax,
+// Milakov and Gimelshein 2018), and one for the gradient.
 #include "kernels/cuda/handle.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/cuda/vector.cuh"

@@ -1,5 +1,5 @@
 // Straightforward attention on CUDA cores in f32. A warp owns four rows (queries, or keys in the second half of
-// backward) and processes the other side in tiles of 32, one row per lane. One warp computes each sum, in a fixed
+// backward) and processes the other side in tiles of 32, one row for each lane. One warp computes each sum, in a fixed
 // order.
 #include <cmath>
 
@@ -18,7 +18,7 @@ constexpr int others = 32;
 constexpr int per_lane = largest_head / 32;
 constexpr unsigned whole_warp = 0xffffffffU;
 
-/// 32 rows of the other side. Padding of two elements per row avoids bank conflicts between lanes.
+/// 32 rows of the other side. Padding of two elements in each row avoids bank conflicts between lanes.
 struct Others {
   __nv_bfloat16 at[others][largest_head + 2];
 
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(warps * 32)
   }
 }
 
-/// Computes delta = the sum of dout * out over a head; one warp per row and head.
+/// Computes delta = the sum of dout * out over a head. Each row and head has one warp.
 __global__ void delta_kernel(Heads heads, Rows<const Bf16> out, Rows<const Bf16> dout, float* delta) {
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const auto token = static_cast<std::size_t>(blockIdx.z) * static_cast<std::size_t>(heads.sequence) + row;
@@ -231,7 +231,7 @@ class PlainAttention final : public Attention {
         heads_{shape.sequence, shape.query_heads, shape.kv_heads, shape.head_size, shape.causal},
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {}
 
-  /// Returns the size of delta, one float per row and head.
+  /// Returns the size of delta, which has one float for each row and head.
   std::size_t workspace_bytes() const override {
     return sizeof(float) * static_cast<std::size_t>(shape_.batch) * static_cast<std::size_t>(shape_.query_heads) *
            static_cast<std::size_t>(shape_.sequence);

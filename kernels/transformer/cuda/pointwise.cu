@@ -125,7 +125,8 @@ __global__ void embed_kernel(Rows<const Bf16> table, const int* tokens, Rows<con
   }
 }
 
-/// One block per position in `order`. The block of a token's first row adds all rows of this token, in their order.
+/// Each position in `order` has one block. The block of a token's first row adds all rows of this token, in their
+/// order.
 __global__ void embed_backward_kernel(Rows<const Bf16> dx, const int* tokens, const int* order, int rows,
                                       Rows<float> d_table, int columns) {
   const int first = static_cast<int>(blockIdx.x), token = tokens[order[first]];

@@ -22,7 +22,7 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(value & (~value + 1));
 }
 
-/// True for a product of an adapter: it is limited by memory bandwidth if enough multiprocessors participate.
+/// True for a product of an adapter, which is limited by memory bandwidth if enough multiprocessors participate.
 bool is_thin(const MatmulShape& shape) {
   constexpr std::uint64_t thin = 512;
   return std::min(shape.d.rows, shape.d.cols) <= thin;

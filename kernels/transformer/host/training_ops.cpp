@@ -1,4 +1,4 @@
-// This file is longer than others: it contains all operations of transformer/ops.hpp as plain loops.
+// This file is longer than others, because it contains all operations of transformer/ops.hpp as plain loops.
 #include "kernels/transformer/host/training_ops.hpp"
 
 #include <unistd.h>
@@ -465,8 +465,8 @@ void HostOps<T>::gather_tokens(Matrix<T> all) {
                         std::as_writable_bytes(std::span(all.data, all.rows * all.cols)));
 }
 
-/// Computes the sum of all tokens and copies this rank's part. Overwrites `all` with NaN, as a GPU may overwrite it: no
-/// caller may read it afterwards.
+/// Computes the sum of all tokens and copies this rank's part. Overwrites `all` with NaN, because a GPU may overwrite
+/// it and no caller may read it afterwards.
 template <class T>
 void HostOps<T>::scatter_tokens(Matrix<T> all, Matrix<T> own) {
   const auto whole = all.rows * all.cols, count = own.rows * own.cols;
@@ -495,8 +495,8 @@ void HostOps<T>::sum(Group& group, Summary* summary) {
   for (const auto& s : of_ranks) *summary = *summary + s;
 }
 
-/// Adds all ranks' values of this share in the order of ranks. Overwrites `all` with NaN, as a GPU may overwrite it: no
-/// caller may read it afterwards.
+/// Adds all ranks' values of this share in the order of ranks. Overwrites `all` with NaN, because a GPU may overwrite
+/// it and no caller may read it afterwards.
 template <class T>
 std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool add,
                                        const training::ShareSummaries& told) {
