@@ -202,7 +202,7 @@ struct Verb {
   std::string name;   // such as "baseline create"
   std::string usage;  // usage text after the name of the verb
   std::string help;
-  enum { words, flags, arguments } reads;  // who parses the words: the verb itself, or the flag table, or Arguments
+  enum { words, flags, arguments } reads;  // parsed by the verb itself, by the flag table, or by Arguments
   int (*run)(const Call&);
   std::ptrdiff_t operands = 0;  // number of words before and between the flags that are not flags
 

@@ -1,4 +1,4 @@
-// What the chassis reports: its fans, and the event log of its management controller (BMC).
+// The reports of the chassis about its fans, and the event log of its management controller (BMC).
 #pragma once
 
 #include <chrono>

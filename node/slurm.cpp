@@ -10,8 +10,8 @@ namespace shakedown {
 namespace {
 
 /// Returns a field of the line "NodeName=gpu1 Arch=x86_64 ... State=IDLE+DRAIN ... Reason=bad fan
-/// [root@2026-11-22T10:00:00]". Fields are separated by blanks. A reason may contain blanks; it ends before its author,
-/// who is in brackets.
+/// [root@2026-11-22T10:00:00]". Fields are separated by blanks. A reason may contain blanks; it ends before its author
+/// in brackets.
 std::string field(std::string_view line, std::string_view name, std::string_view end = " ") {
   const auto key = " " + std::string(name) + "=";
   const auto at = line.find(key);

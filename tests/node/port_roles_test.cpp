@@ -173,7 +173,7 @@ TEST_F(PortRoles, OfVirtualFunctionsAreNoRails) {
   expect_no_complaint();
 }
 
-// What must not be explained away.
+// Faults that must not be explained away.
 
 TEST_F(PortRoles, KeepARailThatIsDownOrTrainedDown) {
   add_gpus(8);

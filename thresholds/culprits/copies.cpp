@@ -11,7 +11,7 @@
 namespace shakedown {
 namespace {
 
-/// If a link is slower than the other copies of its GPU by more than this many percent, the link itself has a fault. If
+/// If a link is slower than the other copies of its GPU by more than this percentage, the link itself has a fault. If
 /// the ports of the GPU are slow, or another program uses it, its copies differ by less.
 constexpr double own_fault_percent = 20;
 constexpr std::size_t enough_links = 3;

@@ -87,8 +87,8 @@ struct PairRounds {
   std::vector<const Value*> again(std::size_t host, std::size_t partner, std::size_t rail) const;
   /// Returns the best repeated measurement of this pair, relative to the median of its rail.
   std::optional<double> repeated(const Value&, std::size_t rail) const;
-  /// True if chance alone can explain that one of all pairs is this slow in each of its rounds. Of 50,000 values inside
-  /// leaves, one in 140 has a tail of 10 %, so in one network of 60 some pair has three such values.
+  /// True if chance alone can explain that one of all pairs is this slow in each of its rounds. Among 50,000 values
+  /// inside leaves, one in 140 has a tail of 10 %, so in one network of 60 some pair has three such values.
   bool by_chance(const Value&, std::size_t rail, double repeated) const;
 
   std::vector<const Benchmark*> rows;

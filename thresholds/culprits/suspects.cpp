@@ -20,7 +20,7 @@ namespace {
 
 // If the clock is lower than that of the peers by at least this fraction, it explains a slow GEMM.
 constexpr double low_clock = 0.03;
-// Chips differ by 2 to 3 %. A chip that differs by this much is reported, because users will ask about it.
+// Chips differ by 2 to 3 %. A chip that differs by this fraction is reported, because users will ask about it.
 constexpr double asked_about = 0.075;
 
 class Investigation {

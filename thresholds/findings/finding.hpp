@@ -23,7 +23,7 @@ constexpr auto words(Status) {
   return names("pass", "fail", "missing", "waived", "invalid", "inconclusive", "no reference");
 }
 
-/// What a value was compared with: a limit of the profile, a stored baseline, other ranks of the run, other
+/// The reference of a value: a limit of the profile, a stored baseline, other ranks of the run, other
 /// measurements of the run, or the rounds of a soak.
 enum class Judgement { rule, baseline, peers, crosscheck, series };
 constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck", "series"); }

@@ -1,4 +1,4 @@
-// What it means if a rule is not met.
+// The consequence of a rule that is not met.
 #pragma once
 
 #include "base/names.hpp"

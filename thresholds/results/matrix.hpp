@@ -17,8 +17,8 @@ struct PairMatrix {
   std::string host;
   std::vector<std::vector<std::optional<double>>> values;
 
-  /// Returns the cell with the lowest rate or the highest latency. Of equal cells, returns the first one in row order.
-  /// nullopt if there are no values.
+  /// Returns the cell with the lowest rate or the highest latency. If several cells are
+  /// equal, returns the first one in row order; nullopt if there are no values.
   struct Cell {
     int src, dst;
     double value;

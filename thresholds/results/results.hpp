@@ -271,7 +271,8 @@ void members(Archive& archive, RankData& data) {
   archive.unless("errors_rows", data.errors_rows, 1);
 }
 
-/// What a waived benchmark needs: machine: the machine does not support it. software: software is missing or too old.
+/// The reason for a waived benchmark. `machine`: the machine does not support it. `software`: software is missing or
+/// too old.
 enum class Lack { machine, software };
 
 struct Row : RankData {

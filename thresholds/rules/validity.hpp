@@ -18,7 +18,7 @@ namespace shakedown {
 inline constexpr double least_latency_us = 0.3;
 
 /// In each sample, the value of the run is that of its slowest rank. Therefore it cannot be better than that rank's own
-/// median (except for rounding). On GPUs it is at most this many times worse.
+/// median (except for rounding). On GPUs it is worse by at most this factor.
 inline constexpr double agreement_factor = 5;
 
 /// Returns, for each benchmark, its first impossible figure as an `invalid` finding: a count or a time is zero,

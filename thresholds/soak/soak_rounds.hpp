@@ -13,7 +13,7 @@
 
 namespace shakedown {
 
-/// What the user requested of a soak.
+/// The soak that the user requested.
 struct SoakPlan {
   std::string run_id, started;  // UTC, ISO 8601
   double duration_s = 0;
