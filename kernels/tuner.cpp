@@ -81,7 +81,7 @@ class Turns {
   double load_ = std::numeric_limits<double>::max();  // seconds since the last rest
 };
 
-/// Runs the finalists in turns, but long ones. The first part of each turn still runs at the previous candidate's clock
+/// Runs the finalists in long turns. The first part of each turn still runs at the previous candidate's clock
 /// and is not timed.
 void race(Turns& turns, std::vector<Candidate>& candidates, double seconds) {
   std::sort(candidates.begin(), candidates.end(),

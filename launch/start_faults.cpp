@@ -150,7 +150,7 @@ constexpr std::array words{
         "correct the name in the list of hosts, or add it to DNS or /etc/hosts"},
     Row{connection_refused, "connection_refused", "start sshd there, or correct the port in ~/.ssh/config"},
     Row{host_unreachable, "host_unreachable", "ping the host: it is down, or there is no route to it", true},
-    Row{host_timed_out, "host_timed_out", "ping the host: it is down, or a firewall drops what is sent to it", true},
+    Row{host_timed_out, "host_timed_out", "ping the host: it is down, or a firewall drops packets to it", true},
     Row{connection_closed, "connection_closed",
         "read sshd's log there (journalctl -u ssh): MaxStartups and denied addresses are usual", true},
     Row{no_common_algorithm, "no_common_algorithm", "update ssh on one of the two hosts, or allow an algorithm that both have"},

@@ -22,8 +22,8 @@ DeviceMemory allocate(std::size_t bytes) {
     static_cast<void>(cudaGetLastError());
     const auto available = free_memory();
     if (bytes > available) out_of_memory(bytes, available);
-    throw Unsupported(fmt::format("the driver refused {:.1f} MB, {:.1f} GB free", static_cast<double>(bytes) / 1e6,
-                                  static_cast<double>(available) / 1e9));
+    throw Unsupported(fmt::format("the driver refused to allocate {:.1f} MB, {:.1f} GB free",
+                                  static_cast<double>(bytes) / 1e6, static_cast<double>(available) / 1e9));
   }
   check(status);
   return DeviceMemory(memory);

@@ -58,7 +58,7 @@ class Collective final : public Work {
         return group_->sendrecv(std::as_bytes(in), !spec_.sender || *spec_.sender == rank ? next : Group::nobody,
                                 std::as_writable_bytes(out), has_output(spec_, rank) ? previous : Group::nobody);
     }
-    throw std::logic_error("a collective of a type that it does not have");
+    throw std::logic_error("the collective does not support this type");
   }
 
   /// An in-place sum is zero after one operation and stays zero, so each operation of a series gets new addends.

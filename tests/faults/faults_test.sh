@@ -150,7 +150,7 @@ if [[ $backend == cuda ]] && wants cuda; then
     expect "  and the GPU is named" grep -qE "rank $victim \\(.* GPU-[0-9a-f-]+\\): cuda/" err
   done
   with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="memory@$victim")
-  measures "no memory, rank $victim" allreduce 0 "waived: $(named "$victim"): the driver refused [0-9.]+ MB, [0-9.]+ GB free" bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
+  measures "no memory, rank $victim" allreduce 0 "waived: $(named "$victim"): the driver refused to allocate [0-9.]+ MB, [0-9.]+ GB free" bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
   if [[ $ranks -gt 1 ]]; then
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="async@$victim+3")
     start bench_allreduce --benchmark_filter='f32/bytes:8589934592$' --benchmark_min_time=20

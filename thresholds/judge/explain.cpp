@@ -85,7 +85,8 @@ void explain_checks(std::ostream& out, const Benchmark& benchmark) {
   const auto ranks = benchmark.context->ranks.size();
   if (const auto series = row.metrics.find("series"); series != row.metrics.end()) {
     out << "  checked: " << number_text(series->second)
-        << " operations after the samples had the same bits on each rank; 44 find a fault in one of ten with 99 %\n";
+        << " operations after the samples had the same bits on each rank; with a probability of 99 %, 44 operations "
+           "detect a fault that occurs in one of ten\n";
   }
   const auto least = row.by_rank.find("least_error_found");
   const auto known = [](const auto& value) { return value.has_value(); };

@@ -24,7 +24,8 @@ inline const Yaml& required(const std::map<std::string, Yaml>& members, std::str
 /// Returns the text as a C++ literal.
 inline std::string quoted(const Yaml& yaml) {
   const std::string text = yaml.text();
-  if (text.find_first_of("\"\\\n") != std::string::npos) yaml.refuse("quote, backslash or newline; write it without");
+  if (text.find_first_of("\"\\\n") != std::string::npos)
+    yaml.refuse("contains a quote, a backslash or a newline; write it without them");
   return '"' + text + '"';
 }
 
