@@ -21,15 +21,15 @@ constexpr F64 f64_of(int major, int minor, int f32_per_f64) {
 
 struct GpuProperties {
   int multiprocessors = 1;
-  double clock_hz = 0;            // the highest clock of the multiprocessors; 0: unknown
-  double memory_bytes_per_s = 0;  // the highest rate of the memory bus; 0: unknown
+  double clock_hz = 0;            // the highest clock of the multiprocessors, or 0 if unknown
+  double memory_bytes_per_s = 0;  // the highest rate of the memory bus, or 0 if unknown
   F64 f64 = F64::fast;
 
-  /// Returns `part` of the memory's rate, but at most `rate`.
+  /// Returns `part` of the memory's rate, but not more than `rate`.
   double at_most(double rate, double part) const {
     return memory_bytes_per_s > 0 ? std::min(rate, part * memory_bytes_per_s) : rate;
   }
-  /// Returns the clock; if unknown, one that no current GPU is below.
+  /// Returns the clock. If it is unknown, returns one that every current GPU reaches.
   double clock() const { return clock_hz > 0 ? clock_hz : 1e9; }
 };
 
