@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
