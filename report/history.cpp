@@ -122,12 +122,12 @@ std::string repair_text(const Repair& repair) {
   for (const LedgerEvent* const run : repair.after) text += " " + run_text(run) + " (run " + run->id + ")";
   if (repair.after.size() < proving_runs) text += fmt::format(" {} of {} good runs", repair.after.size(), proving_runs);
   for (const Replacement& gpu : repair.replaced)
-    text += fmt::format("; GPU {}: {} -> {}", gpu.slot, gpu.before, gpu.after);
+    text += fmt::format("; GPU {}: {} -> {}", gpu.slot, gpu.before.empty() ? "none" : gpu.before, gpu.after);
   return one_line(text) + "\n";
 }
 
 std::string course_text(const Course& course) {
-  std::string text = course.unit + " " + course.key.text() + " " + course.metric + ": ";
+  std::string text = one_line(course.unit + " " + course.key.text() + " " + course.metric) + ": ";
   if (course.changes.empty()) {
     return text + value_text(course.values.front().value, course.metric) + " to " +
            value_text(course.values.back().value, course.metric) + ", no change in " +
@@ -161,16 +161,11 @@ void select(History& history, const std::vector<LedgerEvent>& events, const std:
   std::erase_if(history.nodes, [&](const NodeRecord& node) { return !same_host(node.node, what); });
   history.selected = what;
   std::set<std::string> units;
-  if (!history.nodes.empty()) {
-    std::erase_if(history.gpus,
-                  [&](const GpuRecord& gpu) { return gpu.places.back().node != history.nodes.front().node; });
-    for (const GpuRecord& gpu : history.gpus) units.insert(gpu.id);
-  } else {
-    std::erase_if(history.gpus, [&](const GpuRecord& gpu) { return gpu.id != what; });
-    for (const GpuRecord& gpu : history.gpus) units.insert(gpu.id);
-  }
-  const bool is_metric = history.nodes.empty() && history.gpus.empty();
   const std::string node = history.nodes.empty() ? "" : history.nodes.front().node;
+  std::erase_if(history.gpus,
+                [&](const GpuRecord& gpu) { return node.empty() ? gpu.id != what : gpu.places.back().node != node; });
+  for (const GpuRecord& gpu : history.gpus) units.insert(gpu.id);
+  const bool is_metric = history.nodes.empty() && history.gpus.empty();
   history.courses = courses_of(events, [&](const auto& unit, const auto& host, const Key& key, const auto& metric) {
     if (is_metric) return metric == what || key.family() == what || key.text().starts_with(what + "/") || key == what;
     return units.contains(unit) || (host == node && unit.starts_with(node));

@@ -1,4 +1,4 @@
-// What a ledger says about nodes, GPUs and figures, as text, JSON and for Prometheus.
+// The history of nodes, GPUs and figures in a ledger, as text, JSON and for Prometheus.
 #pragma once
 
 #include <string>

@@ -79,6 +79,24 @@ TEST(ANode, ThatFailedIsBadUntilTwoGoodRunsMeasuredWhatFailed) {
   EXPECT_EQ(state({bad, run(2), run(3, NodeState::bad), run(4)}), "bad") << "the count starts again";
 }
 
+TEST(ANode, WithGpusIsNotProvenByItsProcessors) {
+  LedgerEvent host_only = run(2);
+  host_only.verdict = State::host_only;
+  EXPECT_EQ(state({run(0, NodeState::bad), run(1), host_only}), "bad");
+  for (LedgerGpu& gpu : host_only.gpus) gpu.serial = gpu.uuid = std::nullopt;
+  EXPECT_EQ(state({host_only}), "good") << "a node without GPUs";
+}
+
+TEST(ARepair, OfALostGpuNamesTheNewOneAlone) {
+  LedgerEvent bad = run(0, NodeState::bad);
+  bad.gpus = {{0, "s1", "GPU-1", "H200"}};  // s0 was lost, and the other one has its number
+  const std::vector<LedgerEvent> events{bad, event(EventKind::repaired, 1), run(2)};
+  const auto nodes = node_records(events);
+  ASSERT_EQ(nodes.front().repairs.front().replaced.size(), 1u);
+  EXPECT_EQ(nodes.front().repairs.front().replaced[0].before, "");
+  EXPECT_EQ(nodes.front().repairs.front().replaced[0].after, "s0");
+}
+
 TEST(ANode, IsDrainedRepairedProvenAndReturned) {
   std::vector<LedgerEvent> events{run(0, NodeState::bad), event(EventKind::drained, 1)};
   EXPECT_EQ(state(events), "drained");

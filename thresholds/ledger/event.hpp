@@ -46,7 +46,7 @@ struct LedgerEvent {
   std::string node, time;  // time: UTC, ISO 8601; of a run its start
   std::string id;          // of a run its id; two events of a node have different ids
   std::string reason;      // of a run: why the node is bad or undecided
-  // Of a run:
+  // Only for a run:
   State verdict = State::incomplete;
   NodeState outcome = NodeState::undecided;  // of this node
   bool whole = false;                        // all families were asked for

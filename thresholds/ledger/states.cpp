@@ -51,7 +51,9 @@ class NodeHistory {
 
   void apply_run(const LedgerEvent& run) {
     record_.last_run = &run;
-    if (run.outcome == NodeState::undecided) return;
+    const bool is_of_cpus = run.verdict == State::host_only && had_gpus_;  // says nothing about them
+    had_gpus_ = had_gpus_ || std::ranges::any_of(run.gpus, [](const LedgerGpu& gpu) { return !gpu.id().empty(); });
+    if (run.outcome == NodeState::undecided || is_of_cpus) return;
     if (run.whole || run.outcome == NodeState::bad) record_.last_tested = &run;
     if (run.outcome == NodeState::bad) {
       std::set<std::string> failed(record_.failed.begin(), record_.failed.end());
@@ -69,12 +71,23 @@ class NodeHistory {
   static void prove(Repair& repair, const LedgerEvent& run) {
     if (repair.after.empty() && repair.before != nullptr) {
       for (const LedgerGpu& now : run.gpus) {
-        for (const LedgerGpu& old : repair.before->gpus) {
-          if (now.slot == old.slot && now.id() != old.id()) repair.replaced.push_back({now.slot, old.id(), now.id()});
-        }
+        if (!has_gpu(*repair.before, now.id()))
+          repair.replaced.push_back({now.slot, gone_from(repair, run, now.slot), now.id()});
       }
     }
     if (repair.after.size() < proving_runs) repair.after.push_back(&run);
+  }
+
+  static bool has_gpu(const LedgerEvent& run, const std::string& id) {
+    return std::ranges::any_of(run.gpus, [&](const LedgerGpu& gpu) { return gpu.id() == id; });
+  }
+
+  /// Returns the GPU that was in the slot before the repair and is gone; empty if there was none, such as a lost one.
+  static std::string gone_from(const Repair& repair, const LedgerEvent& run, int slot) {
+    for (const LedgerGpu& old : repair.before->gpus) {
+      if (old.slot == slot && !has_gpu(run, old.id())) return old.id();
+    }
+    return "";
   }
 
   /// A node that returned without its proof is still bad.
@@ -84,7 +97,7 @@ class NodeHistory {
   }
 
   NodeRecord record_;
-  bool is_repaired_ = false;
+  bool is_repaired_ = false, had_gpus_ = false;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ inline constexpr std::size_t proving_runs = 2;
 /// A GPU that took the place of another one.
 struct Replacement {
   int slot = 0;
-  std::string before, after;  // serial numbers, or UUIDs
+  std::string before, after;  // serial numbers, or UUIDs; before: empty if none was seen there
 };
 
 /// A repair with its proof. `before`: the last failed run, null if there was none. `after`: the runs that proved it.
