@@ -2,8 +2,8 @@
 # Runs a command on a real Slurm with nodes in namespaces, each with its own network, host name, shared memory and mounts.
 #   tests/slurm/cluster.sh DIR NODES GPUS COMMAND...
 # DIR keeps logs (tests/rack.bash). The command runs on the login node; node-a1 to node-aN are in the partition main. Each node
-# has 4 cores and GPUS devices that srun counts and binds, but that do not exist. Everything ends with the command, even if it
-# is killed. Needs root, slurmctld, slurmd and munged.
+# has 4 cores and GPUS devices that srun counts and binds, but that do not exist. more_slurm_conf has further lines of slurm.conf.
+# Everything ends with the command, even if it is killed. Needs root, slurmctld, slurmd and munged.
 # shellcheck source-path=SCRIPTDIR source=../rack.bash disable=SC2154
 source "$(dirname "$(dirname "$(readlink -f "$0")")")/rack.bash"
 dir=$rack nodes=$2 gpus=$3
@@ -51,6 +51,7 @@ TCPTimeout=20
 KillWait=5
 NodeName=node-a[1-$nodes] CPUs=4 RealMemory=2000 $([[ $gpus == 0 ]] || echo "Gres=gpu:h200:$gpus")
 PartitionName=main Nodes=node-a[1-$nodes] Default=YES State=UP DefMemPerCPU=400
+${more_slurm_conf:-}
 EOF
 if [[ $gpus == 0 ]]; then : >"$dir/gres.conf"; else
   echo "NodeName=node-a[1-$nodes] Name=gpu Type=h200 File=$dir/gpu[0-$((gpus - 1))] Flags=nvidia_gpu_env" >"$dir/gres.conf"
