@@ -182,7 +182,7 @@ const FlagTable rows{
     {"--min-effect", "=X", "regress compare", "smallest relative change to report (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR; add this run if no figure is worse"},
     {"--ledger", "=DIR", "accept " + ledgers,
-     "folder of events of all nodes, which must exist (SHAKEDOWN_LEDGER, else the site file's)"},
+     "folder of events of all nodes (SHAKEDOWN_LEDGER, else that of the site file)"},
     {"--event", "=drained|repaired|returned", "ledger_add", "what was done to the node", one_of},
     {"--node", "=NODE", "ledger_add", "node of the event, or node[1-4]"},
     {"--reason", "=TEXT", "ledger_add", "why, in one line"},
