@@ -200,7 +200,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
     options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
-  check_references(options.judge);  // reports errors in them before any measurement
+  read_references(options.judge);  // reports errors in them before any measurement
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
@@ -221,7 +221,7 @@ int measure(const std::vector<std::string>& words) {
   const auto session = provide_environment();
   const auto options = parse_accept_options(words, process_environment(), "measure");
   const auto programs = find_programs(options.families);
-  check_references(options.judge);
+  read_references(options.judge);
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;

@@ -153,26 +153,25 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
 
 }  // namespace
 
-namespace {
-
-/// The references for a judgement. They do not depend on the results.
-struct Given {
-  std::optional<Site> site;
-  std::vector<Profile> profiles;
-  std::optional<Baseline> baseline;
-};
-
-Given given_references(const Arguments& arguments) {
-  Given given;
+GivenReferences read_references(const Arguments& arguments) {
+  GivenReferences given;
   if (arguments.site) given.site = read_site(*arguments.site);
-  given.profiles = profiles_of(given.site ? &*given.site : nullptr, load_profiles(arguments.thresholds));
+  given.profiles = profiles_of(given.site_or_null(), load_profiles(arguments.thresholds));
   if (!arguments.baseline.empty()) {
     given.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   }
   return given;
 }
 
-}  // namespace
+std::vector<Profile> GivenReferences::profiles_for(const Measured& measured) const {
+  auto for_run = profiles;
+  // Only the profile of these GPUs gets the rules of the site; other GPUs may not be able to meet them.
+  const auto* ours = measured.files.empty() ? nullptr : select_profile(measured.files, for_run).profile;
+  for (Profile& profile : for_run) {
+    if (ours == nullptr || ours == &profile) profile = on_site(profile, site_or_null(), measured);
+  }
+  return for_run;
+}
 
 namespace {
 
@@ -193,23 +192,17 @@ void refuse_mistyped(const Arguments& arguments, const Measured& measured, const
 
 }  // namespace
 
-void check_references(const Arguments& arguments) { static_cast<void>(given_references(arguments)); }
-
 Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
-  auto [site, profiles, baseline] = given_references(arguments);
-  refuse_mistyped(arguments, *measured, profiles);
-  // Only the profile of these GPUs gets the rules of the site; other GPUs may not be able to meet them.
-  const auto* ours = measured->files.empty() ? nullptr : select_profile(measured->files, profiles).profile;
-  for (Profile& profile : profiles) {
-    if (ours == nullptr || ours == &profile) profile = on_site(profile, site ? &*site : nullptr, *measured);
-  }
+  auto given = read_references(arguments);
+  refuse_mistyped(arguments, *measured, given.profiles);
+  auto profiles = given.profiles_for(*measured);
   auto options = arguments.judge;
   for (const auto& folder : arguments.results) {
     if (auto why = unfinished(folder); why && options.families.all()) options.unfinished = std::move(why);
   }
-  if (site) {
+  if (const auto& site = given.site) {
     const bool stored = std::any_of(measured->files.begin(), measured->files.end(),
                                     [](const Results& file) { return !file.context.asked.roster.empty(); });
     if (options.roster.empty() && !stored) {
@@ -220,7 +213,7 @@ Judged judge(const Arguments& arguments) {
   References references(profiles);
   references.change.min_effect = arguments.tolerance;
   references.change.allow_different = arguments.regression.allow_different;
-  references.baseline = std::move(baseline);
+  references.baseline = std::move(given.baseline);
   references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};

@@ -13,6 +13,7 @@
 #include "thresholds/history/baseline.hpp"
 #include "thresholds/history/regression.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/site.hpp"
 
 namespace shakedown {
 
@@ -59,9 +60,19 @@ Arguments arguments_of(const GivenFlags&, const std::vector<std::string>& words,
 /// True if a stored verdict is shown: --verdict names it, and there are no results to judge.
 bool is_stored(const Arguments&);
 
-/// Reads profiles, site and baseline as judge() does, so that a program finds errors in them before it measures.
-/// Errors: InputError.
-void check_references(const Arguments&);
+/// The references that all runs of a command share.
+struct GivenReferences {
+  std::optional<Site> site;
+  std::vector<Profile> profiles;
+  std::optional<Baseline> baseline;
+
+  const Site* site_or_null() const { return site ? &*site : nullptr; }
+  /// Returns the profiles for this run. The profile of its GPUs has the rules of the site.
+  std::vector<Profile> profiles_for(const Measured&) const;
+};
+
+/// Reads profiles, site and baseline. Errors: InputError.
+GivenReferences read_references(const Arguments&);
 
 /// Reads the results and references and judges them. Errors: InputError.
 Judged judge(const Arguments&);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/archive.hpp"
 #include "base/run_lock.hpp"
@@ -12,8 +13,6 @@
 #include "base/utc.hpp"
 #include "report/csv.hpp"
 #include "thresholds/results/measured.hpp"
-#include "thresholds/rules/applicability.hpp"
-#include "thresholds/rules/site.hpp"
 
 namespace shakedown {
 namespace {
@@ -82,32 +81,12 @@ bool find_runs(const fs::path& folder, int depth, Found& found) {
   return has_runs;
 }
 
-/// The references that all runs share.
-class OneRunJudge {
- public:
-  explicit OneRunJudge(const Arguments& arguments) : options_(arguments.judge) {
-    if (arguments.site) site_ = read_site(*arguments.site);
-    if (site_) options_.places = {site_->topology, site_->racks};
-    profiles_ = profiles_of(site(), load_profiles(arguments.thresholds));
-    options_.roster.clear();  // of the fleet
-  }
-
-  const Site* site() const { return site_ ? &*site_ : nullptr; }
-  const JudgeOptions& options() const { return options_; }
-
-  Verdict judge(const Measured& measured, std::optional<std::string> unfinished) const {
-    JudgeOptions options = options_;
-    options.unfinished = std::move(unfinished);
-    const Profile* const ours = select_profile(measured.files, profiles_).profile;
-    if (ours == nullptr) return shakedown::judge(measured, References(profiles_), options);
-    return shakedown::judge(measured, References({on_site(*ours, site(), measured)}), options);
-  }
-
- private:
-  JudgeOptions options_;
-  std::optional<Site> site_;
-  std::vector<Profile> profiles_;
-};
+/// Judges a run of the fleet alone. The roster is that of the fleet, so it does not apply to a run.
+Verdict judge_one(const Measured& measured, const GivenReferences& given, JudgeOptions options,
+                  std::optional<std::string> unfinished) {
+  options.unfinished = std::move(unfinished);
+  return judge(measured, References(given.profiles_for(measured)), options);
+}
 
 bool is_complete(const std::vector<Results>& files) {
   return std::all_of(files.begin(), files.end(), [](const Results& file) { return file.context.complete; });
@@ -116,7 +95,8 @@ bool is_complete(const std::vector<Results>& files) {
 /// Judges runs from the newest to the oldest until each host has a complete one.
 class Chooser {
  public:
-  Chooser(const OneRunJudge& judge, FleetJudge& fleet, Found& found) : judge_(judge), fleet_(fleet), found_(found) {
+  Chooser(const GivenReferences& given, const JudgeOptions& options, FleetJudge& fleet, Found& found)
+      : given_(given), options_(options), fleet_(fleet), found_(found) {
     std::stable_sort(found.runs.begin(), found.runs.end(),
                      [](const auto& a, const auto& b) { return a.started > b.started; });
   }
@@ -150,7 +130,7 @@ class Chooser {
       const Measured measured(read_results(std::vector{run.folder}));
       auto why = unfinished(run.folder);
       const bool complete = !why && is_complete(measured.files);
-      const Verdict verdict = judge_.judge(measured, std::move(why));
+      const Verdict verdict = judge_one(measured, given_, options_, std::move(why));
       if (!complete && verdict.state != State::fail) {
         for (const auto& host : hosts) broken_.try_emplace(host, Broken{run.folder, verdict});
         found_.left_out.push_back({run.folder, "incomplete", true});
@@ -167,7 +147,8 @@ class Chooser {
     }
   }
 
-  const OneRunJudge& judge_;
+  const GivenReferences& given_;
+  const JudgeOptions& options_;
   FleetJudge& fleet_;
   Found& found_;
   std::set<std::string> done_;
@@ -252,21 +233,25 @@ Fleet judge_fleet(const Arguments& arguments) {
       throw InputError(folder.string() + ": no results of any node in it; it must have RUN/*.json or NODE/RUN/*.json");
     }
   }
-  const OneRunJudge judge(arguments);
+  const GivenReferences given = read_references(arguments);
+  JudgeOptions options = arguments.judge;
+  auto roster = std::exchange(options.roster, {});
+  if (given.site) {
+    options.places = {given.site->topology, given.site->racks};
+    for (const auto& host : roster.empty() ? given.site->roster : std::vector<std::string>{}) {
+      roster.push_back({host, std::nullopt});
+    }
+  }
   FleetJudge fleet;
-  Chooser chooser(judge, fleet, found);
+  Chooser chooser(given, options, fleet, found);
   chooser.judge_all();
   for (const fs::path& folder : found.empty_nodes) {
     if (!chooser.has(folder.filename())) fleet.add_absent(folder.filename(), "no results in " + folder.string());
   }
-  auto roster = arguments.judge.roster;
-  if (roster.empty() && judge.site() != nullptr) {
-    for (const auto& host : judge.site()->roster) roster.push_back({host, std::nullopt});
-  }
   for (const RosterEntry& entry : roster) {
     if (!chooser.has(entry.host)) fleet.add_absent(entry.host, "on the roster, without a run");
   }
-  return std::move(fleet).judge(judge.options(), std::move(found.left_out));
+  return std::move(fleet).judge(options, std::move(found.left_out));
 }
 
 std::string fleet_text(const Fleet& fleet, const TerminalStyle& style, double now) {
