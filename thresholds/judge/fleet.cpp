@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/culprits/suspects.hpp"
 #include "thresholds/judge/headline.hpp"
 #include "thresholds/judge/judge.hpp"
@@ -10,10 +11,6 @@
 
 namespace shakedown {
 namespace {
-
-/// Each launch chooses its algorithms: two stored launches on the same GPUs (ci/baselines/h200-sxm) have 507 and 521
-/// TFLOPS per GHz in bf16.
-constexpr double difference_of_launches = 0.027;
 
 /// "version 0.9.0, plan 6, tier quick, profile h200-sxm, 8 ranks": runs with the same text can be compared.
 std::string kind_of(const Context& context, const Verdict& verdict) {
