@@ -76,7 +76,7 @@ void mark_crashed(const fs::path& folder, const std::string& family, const RankP
 /// Writes a result with the user's request, absent hosts and the number of starts, so that its folder can be judged
 /// anywhere. Parses it once. False if it is not complete JSON.
 bool keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
-                 const std::string& text, const Launch& launch, int starts) {
+                 const std::string& text, const Launch& launch, const RankProgram& program) {
   std::vector<AbsentHost> absent;
   for (const auto& host : launch.absent) {
     if (is_one_of(host, launch.lost)) continue;
@@ -84,8 +84,8 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
     if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
   }
-  std::vector<DeadRank> dead;
-  if (launch.lost.empty()) dead = dead_ranks_in(folder);  // else ranks have new numbers
+  const int starts = program.starts;
+  const auto dead = launch.lost.empty() ? program.dead_before : std::vector<DeadRank>{};  // else they have new numbers
   const Asked asked{{options.families}, std::nullopt, options.judge.judge.roster};
   const auto add = [&](auto& context) {
     if (!asked.everything()) context["asked"] = Writer::written(asked);
@@ -114,7 +114,7 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
   };
   const auto ending = program.run(signals);
   const auto document = document_in(printed);
-  if (document.empty() || !keep_result(options, folder, family, document, launch, program.starts)) {
+  if (document.empty() || !keep_result(options, folder, family, document, launch, program)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "wrote no result", printed);
     return family + " wrote no result: " + program.death(ending);
@@ -137,7 +137,7 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
     if (closed || !result) return;
-    if (!keep_result(options, folder, result->first, result->second, launch, program.starts)) return;
+    if (!keep_result(options, folder, result->first, result->second, launch, program)) return;
     program.measured = true;
     last = result->first;
     show_provisional(options, folder, id, result->first, screen);

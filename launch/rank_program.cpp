@@ -142,15 +142,6 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
   return command;
 }
 
-std::vector<DeadRank> dead_ranks_in(const fs::path& folder) {
-  std::vector<DeadRank> dead;
-  for (const Words& crash : crashes_in(folder)) {
-    for (auto rank = crash.begin() + 1; rank != crash.end(); ++rank)
-      dead.push_back({crash.front(), std::atoi(rank->c_str())});
-  }
-  return dead;
-}
-
 void RankProgram::record_crash(const fs::path& folder, const std::string& family) const {
   auto line = family;
   for (const int rank : dead_ranks) line += " " + std::to_string(rank);
@@ -174,7 +165,11 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   // The judge must know which programs crashed before, and on which hosts.
   if (has_died_before_) {
     Words families;
-    for (const auto& crash : crashes_in(folder)) families.push_back(crash.front());
+    for (const auto& crash : crashes_in(folder)) {
+      families.push_back(crash.front());
+      std::for_each(crash.begin() + 1, crash.end(),
+                    [&](const auto& rank) { dead_before.push_back({crash.front(), std::atoi(rank.c_str())}); });
+    }
     command.push_back("--crashed=" + joined(families, ","));
     if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
   }

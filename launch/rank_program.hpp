@@ -51,9 +51,6 @@ std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const P
 /// True if a program completed, possibly with error rows (1). Any other code is a crash.
 bool succeeded(const Ending&);
 
-/// Returns the ranks that died in earlier programs of the run in this folder.
-std::vector<DeadRank> dead_ranks_in(const std::filesystem::path& folder);
-
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class RankProgram {
  public:
@@ -77,6 +74,7 @@ class RankProgram {
   Job job;
   std::vector<std::string> lost;  // hosts that its ranks named
   std::vector<int> dead_ranks;    // that its ranks or the launcher named
+  std::vector<DeadRank> dead_before;  // in earlier programs of the run
   std::string said;               // by its ranks to people, last
   int starts = 1;
   bool measured = false;  // a row has begun, or a result has arrived
