@@ -9,13 +9,6 @@
 namespace shakedown {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 std::string name_of(const std::string& word) { return word.substr(0, word.find('=')); }
 
 /// "baseline_create": "baseline create".

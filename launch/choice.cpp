@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <sstream>
 
 #include "base/host_list.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/mpirun_prefix.hpp"
@@ -29,12 +29,9 @@ std::optional<std::string> set_in(const Environment& environment, const std::str
 }
 
 int number(const std::string& text, const std::string& what) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw CannotRun(what + "=" + text + " is not a number: correct or unset it");
-  }
-  return value;
+  const auto value = whole_number<int>(text);
+  if (value.value_or(-1) < 0) throw CannotRun(what + "=" + text + " is not a number: correct or unset it");
+  return *value;
 }
 
 int number_in(const Environment& environment, const std::string& name, int otherwise) {

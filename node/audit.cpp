@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -50,11 +49,7 @@ Found if_chosen(const Path& file, const std::string& bad, const std::string& wha
                                                                                : std::nullopt;
 }
 
-std::string config_space(const Path& device) {
-  const TimedCall call("read", device / "config");
-  std::ifstream file(device / "config", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string config_space(const Path& device) { return content_of(device / "config").value_or(""); }
 
 std::uint32_t word_at(const std::string& config, std::size_t at, int bytes) {
   std::uint32_t word = 0;
