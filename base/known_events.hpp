@@ -41,7 +41,6 @@ struct FaultyVersion {
   std::string_view component, version, means, source;  // "driver", "570.133.20"
 };
 
-std::span<const XidAction> xid_actions();
 std::span<const XidRow> xids();
 std::span<const LogShape> log_shapes();
 std::span<const PortLimit> port_limits();
