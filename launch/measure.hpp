@@ -17,6 +17,9 @@ namespace shakedown {
 /// failed. Errors: CannotRun after a signal.
 std::optional<std::string> measure_families(const AcceptOptions&, Launch&, const Programs&, const RunFolder&, Signals&);
 
+/// Returns the families without a result in this folder.
+std::vector<std::string> missing_in(const std::filesystem::path& folder, std::vector<std::string> families);
+
 /// Measures as a rank other than the first, which alone has results and a verdict. Returns the exit code.
 int measure_as_rank(const AcceptOptions&, const Launch&, const Programs&, Signals&);
 
