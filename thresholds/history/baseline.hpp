@@ -8,28 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "thresholds/history/machine_facts.hpp"
 #include "thresholds/results/results.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
 
 inline constexpr int baseline_schema = 2;
-
-/// Facts that must agree before figures are compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt,
-/// nccl, nvls, build_type, power_limit_w, vbios, plan, version, and every tuning variable. Each has all values in the
-/// files of a set; empty if unknown.
-using MachineFacts = std::map<std::string, std::set<std::string>>;
-
-/// The fields that every MachineFacts has. All others are tuning variables, "unset" if absent.
-bool is_tuning(const std::string& field);
-
-/// True for fields that older baselines lack: power_limit_w, vbios, plan, version.
-bool is_younger_fact(const std::string& field);
-
-/// Returns the fields that differ, as "driver is 580.159, the baseline has 570.1", with `of` instead of "the baseline";
-/// empty if the two are comparable. Newer fields are compared only if both sides have them.
-std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& other,
-                                     const std::string& of = "the baseline");
 
 /// The figures of one metric. A launch is one start of a program. Placement, clocks and chosen algorithms vary between
 /// launches, not between repetitions.
