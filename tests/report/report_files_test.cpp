@@ -216,5 +216,19 @@ TEST_F(ReportFiles, TurnsAStoredVerdictIntoOtherForms) {
   EXPECT_EQ(text_of("verdict.json"), before);
 }
 
+TEST_F(ReportFiles, HaveNoFiguresOfVirtualGpus) {
+  ResultsBuilder builder(4, 1, "virtual NVIDIA H200");
+  builder.context.backend = Backend::virtual_gpu;
+  folder.write("virtual.json", builder.add(gemm, "tflops", 700).text());
+  for (const std::string flag : {" --superbench=", " --bencher=", " --github-benchmark="}) {
+    const Outcome outcome =
+        shakedown("report --thresholds=" + path("test.yaml") + " --results=" + path("virtual.json") + flag +
+                  path("figures") + " --csv=" + path("v.csv"));
+    expect_unwritten(outcome, 3, "VIRTUAL", "virtual.json: is of --backend=virtual, and an export of figures takes");
+    EXPECT_FALSE(std::filesystem::exists(path("figures"))) << flag;
+    EXPECT_NE(text_of("v.csv"), "") << "a verdict may be kept";
+  }
+}
+
 }  // namespace
 }  // namespace shakedown::report_files_test
