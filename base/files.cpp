@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 
+#include "base/parse_number.hpp"
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 
@@ -56,10 +56,7 @@ std::optional<std::string> line_of(const std::filesystem::path& file) {
 
 std::optional<double> number_of(const std::filesystem::path& file) {
   const auto line = line_of(file);
-  if (!line) return std::nullopt;
-  double number = 0;
-  const auto [end, error] = std::from_chars(line->data(), line->data() + line->size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
+  return line ? leading_number<double>(*line) : std::nullopt;
 }
 
 std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
@@ -81,6 +78,12 @@ std::optional<std::string> field_of(const std::filesystem::path& file, std::stri
     return value.empty() ? std::nullopt : std::optional(value);
   }
   return std::nullopt;
+}
+
+std::optional<std::string> content_of(const std::filesystem::path& file) {
+  const TimedCall call("read", file);
+  std::ifstream in(file, std::ios::binary);
+  return in ? std::optional(std::string(std::istreambuf_iterator<char>(in), {})) : std::nullopt;
 }
 
 std::optional<std::vector<std::string>> names_in(const std::filesystem::path& folder) {

@@ -70,6 +70,9 @@ std::optional<std::string> field_of(const std::filesystem::path& file, std::stri
 /// Returns the names in a folder, sorted ("eth2" before "eth10"); nullopt if the folder cannot be read.
 std::optional<std::vector<std::string>> names_in(const std::filesystem::path& folder);
 
+/// Returns the bytes of any file, such as one of /sys; nullopt if it cannot be opened.
+std::optional<std::string> content_of(const std::filesystem::path& file);
+
 /// Returns the bytes of a regular file. Errors: InputError for other kinds of files, because a pipe or device may never
 /// end; CannotRead.
 std::string read_file(const std::filesystem::path& file);

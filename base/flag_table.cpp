@@ -2,17 +2,11 @@
 #include <regex>
 
 #include "base/flags.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
 namespace {
-
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 /// Returns what is wrong if the value is not one of the choices in the row, such as "=quick|full".
 std::string one_of(const Flag& flag, const std::string& value) {
@@ -32,7 +26,7 @@ std::string list(const Flag&, const std::string& value) {
 /// Returns `why` if the value is not a number that passes the test `is_good`.
 template <class Number, class IsGood>
 std::string unless(const std::string& value, IsGood is_good, const char* why) {
-  const auto number = number_in<Number>(value);
+  const auto number = whole_number<Number>(value);
   return number && is_good(*number) ? "" : why;
 }
 
@@ -80,7 +74,7 @@ std::string seed(const Flag&, const std::string& value) {
 std::string rising(const Flag&, const std::string& value) {
   double last = 0;
   for (const auto& word : words_of_list(value)) {
-    const auto number = number_in<int>(word);
+    const auto number = whole_number<int>(word);
     if (!number || *number <= last) return "must be increasing numbers of nodes, such as 1,2,4,8";
     last = *number;
   }

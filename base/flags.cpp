@@ -9,13 +9,6 @@
 namespace shakedown {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 std::string name_of(const std::string& word) { return word.substr(0, word.find('=')); }
 
 /// Returns "baseline create" for "baseline_create".
@@ -100,7 +93,8 @@ GivenFlags parse_flags(const FlagTable& table, const std::string& taker, const s
     const Flag* const flag = find_flag(table, name, taker);
     if (flag == nullptr) refuse_unknown(table, taker, word);
     if (!flag->is_taken_by(taker)) {
-      throw InputError(name + ": " + shown_taker(taker) + " does not take it; it is a flag of " + takers_text(table, name));
+      throw InputError(name + ": " + shown_taker(taker) + " does not take it; it is a flag of " +
+                       takers_text(table, name));
     }
     const auto value = word.size() > name.size() ? std::optional(word.substr(name.size() + 1)) : std::nullopt;
     if (!values.emplace(name, value.value_or("")).second) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <sstream>
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -41,12 +41,9 @@ std::vector<std::string_view> parts(std::string_view list) {
 }
 
 unsigned long number(const List& list, std::string_view digits) {
-  unsigned long value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) {
-    refuse(list, "\"" + one_line(digits) + "\" is not a number; write ranges as [1-3,7]");
-  }
-  return value;
+  const auto value = whole_number<unsigned long>(digits);
+  if (!value) refuse(list, "\"" + one_line(digits) + "\" is not a number; write ranges as [1-3,7]");
+  return *value;
 }
 
 // Expands "1-3,07" to 1, 2, 3 and 07. All numbers of a range get the width of its first one.
@@ -111,12 +108,9 @@ constexpr std::array ignored_settings{"max_slots",
 }
 
 int number_of_slots(const std::string& where, std::string_view word, std::string_view digits) {
-  int slots = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), slots);
-  if (error != std::errc() || end != digits.data() + digits.size() || slots < 1) {
-    refuse_word(where, word, "a number of ranks");
-  }
-  return slots;
+  const auto slots = whole_number<int>(digits);
+  if (slots.value_or(0) < 1) refuse_word(where, word, "a number of ranks");
+  return *slots;
 }
 
 // Returns the words of a line; "slots = 8" is one word.

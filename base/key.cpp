@@ -1,18 +1,10 @@
 #include "base/key.hpp"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.hpp"
 
 namespace shakedown {
-namespace {
-
-std::optional<long long> whole_number(std::string_view text) {
-  long long number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
-
-}  // namespace
 
 Key::Key(std::string_view text) : text_(text), family_(text.substr(0, text.find('/'))) {
   for (text.remove_prefix(family_.size()); !text.empty();) {
@@ -37,7 +29,7 @@ std::string_view Key::part(std::string_view name) const {
   return found == parts_.end() ? std::string_view() : found->second;
 }
 
-std::optional<long long> Key::number(std::string_view name) const { return whole_number(part(name)); }
+std::optional<long long> Key::number(std::string_view name) const { return whole_number<long long>(part(name)); }
 
 Key Key::with(std::string_view name, std::string_view value) const {
   Key changed = *this;
@@ -58,13 +50,7 @@ std::string_view key_part(std::string_view key, std::string_view name) {
 }
 
 std::optional<long long> key_number(std::string_view key, std::string_view name) {
-  return whole_number(key_part(key, name));
-}
-
-std::string with_part(std::string_view key, std::string_view name, std::string_view value) {
-  const auto part = key_part(key, name);
-  std::string text(key);
-  return part.empty() ? text : text.replace(static_cast<std::size_t>(part.data() - key.data()), part.size(), value);
+  return whole_number<long long>(key_part(key, name));
 }
 
 }  // namespace shakedown

@@ -106,7 +106,4 @@ std::string_view key_part(std::string_view key, std::string_view name);
 /// Returns the integer value of a part; nullopt if it is missing or not an integer ("src:*").
 std::optional<long long> key_number(std::string_view key, std::string_view name);
 
-/// Returns the key with a new value for a part; unchanged if the key does not have the part.
-std::string with_part(std::string_view key, std::string_view name, std::string_view value);
-
 }  // namespace shakedown

@@ -24,7 +24,6 @@ const XidAction* action_of(std::string_view name) {
 
 }  // namespace
 
-std::span<const XidAction> xid_actions() { return xid_action_table; }
 std::span<const XidRow> xids() { return xid_table; }
 std::span<const LogShape> log_shapes() { return log_shape_table; }
 std::span<const LogShape> bmc_shapes() { return bmc_shape_table; }

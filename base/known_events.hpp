@@ -42,7 +42,6 @@ struct FaultyVersion {
   std::string_view component, version, means, source;  // "driver", "570.133.20"
 };
 
-std::span<const XidAction> xid_actions();
 std::span<const XidRow> xids();
 std::span<const LogShape> log_shapes();  // of the kernel's log
 std::span<const LogShape> bmc_shapes();  // of a BMC's event log

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 namespace shakedown {
 namespace {
@@ -103,6 +104,13 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
 }
 
 std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
+}
 
 std::string lower(std::string_view ascii) {
   std::string text(ascii);

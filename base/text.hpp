@@ -31,6 +31,9 @@ std::string plural(std::integral auto n, const std::string& noun) {
 std::string percent_text(double share);     // 0.123: "12.3 %"
 std::string lower(std::string_view ascii);  // Returns "no reference" for "NO REFERENCE".
 
+/// Returns the parts of a text between separators. A separator at its end begins no further part.
+std::vector<std::string> split(const std::string& text, char separator);
+
 /// Returns valid UTF-8 that is safe to display: control characters, marks that change the reading order and invalid
 /// bytes become '?'. A name can then neither move the cursor nor imitate another name. Newlines are kept.
 std::string printable(std::string_view text);

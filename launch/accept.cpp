@@ -95,10 +95,7 @@ std::optional<int> as_rank(const AcceptOptions& options, const Programs& program
 }
 
 bool anything_in(const fs::path& folder, const Programs& programs) {
-  for (const auto& family : programs.families) {
-    if (path_exists(folder / (family + ".json"))) return true;
-  }
-  return false;
+  return missing_in(folder, programs.families).size() < programs.families.size();
 }
 
 }  // namespace
@@ -244,9 +241,7 @@ int measure(const std::vector<std::string>& words) {
   auto run = folder_of(options);
   auto start = agreed_launch(options, process_environment(), signals);
   measure_families(options, start, programs, run, signals);
-  for (const auto& family : programs.families) {
-    if (!path_exists(run.path() / (family + ".json"))) return could_not_run;
-  }
+  if (!missing_in(run.path(), programs.families).empty()) return could_not_run;
   run.finish();
   std::puts(run.shown_path().c_str());
   return 0;
@@ -310,7 +305,7 @@ int ctest_step(const std::vector<std::string>& words) {
   if (step == "gate") return preflight_allows(options, folder, id) ? 0 : 1;
   const bool all = step == "all";
   const auto programs = find_programs(all ? std::vector<std::string>{} : std::vector{step});
-  if (!all && path_exists(folder / (step + ".json"))) return 0;
+  if (!all && missing_in(folder, {step}).empty()) return 0;
   Signals signals;
   const auto start = agreed_launch(options, process_environment(), signals);
   Screen screen(programs.families);

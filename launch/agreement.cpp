@@ -6,11 +6,10 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
-#include <sstream>
 
+#include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
@@ -149,11 +148,7 @@ void require_usable_mask(const std::vector<HostAnswer>& hosts) {
 LaunchSite site_of(const Environment& environment) {
   LaunchSite site;
   site.environment = environment;
-  if (const auto file = host_file_of(environment)) {
-    const TimedCall call("read", *file);
-    std::ifstream in(*file);
-    if (in) site.host_file = std::string(std::istreambuf_iterator<char>(in), {});
-  }
+  if (const auto file = host_file_of(environment)) site.host_file = content_of(*file);
   const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
   constexpr std::chrono::seconds plugin_list_limit(20);
   if (slurm && on_path(environment, "srun"))
@@ -198,10 +193,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
   }
   AskedAlone alone;
   if (listed.size() > 1 && !launch.alone.empty()) {
-    Words present;
-    std::copy_if(listed.begin(), listed.end(), std::back_inserter(present),
-                 [&](const auto& host) { return !is_one_of(host, lost); });
-    alone = ask_each(options, launch, present, signals);
+    alone = ask_each(options, launch, hosts_without(listed, lost), signals);
   }
   // Each host answers alone but not together with others. The same fault would also prevent the ranks from starting.
   if (!alone.causes.empty()) asked.hosts = distinct_hosts(std::move(alone.answers));
@@ -226,8 +218,7 @@ void note_answers(Launch& launch, AskedHosts asked) {
 }  // namespace
 
 bool on_path(const Environment& environment, const std::string& program) {
-  std::istringstream folders(environment("PATH").value_or(""));
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const auto& folder : split(environment("PATH").value_or(""), ':')) {
     const TimedCall call("look in", folder);
     if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
   }

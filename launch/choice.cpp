@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <sstream>
 
 #include "base/host_list.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/mpirun_prefix.hpp"
@@ -29,12 +29,9 @@ std::optional<std::string> set_in(const Environment& environment, const std::str
 }
 
 int number(const std::string& text, const std::string& what) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw CannotRun(what + "=" + text + " is not a number: correct or unset it");
-  }
-  return value;
+  const auto value = whole_number<int>(text);
+  if (value.value_or(-1) < 0) throw CannotRun(what + "=" + text + " is not a number: correct or unset it");
+  return *value;
 }
 
 int number_in(const Environment& environment, const std::string& name, int otherwise) {
@@ -172,10 +169,11 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   }
   launch.host_count = 0;
   launch.variables.clear();  // these variables are only for mpirun
-  launch.note = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
-                " by RANK and WORLD_SIZE; the launcher that set them must also start the other ranks; they connect to " +
-                *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
-                "; unset them to measure this machine alone";
+  launch.note =
+      "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
+      " by RANK and WORLD_SIZE; the launcher that set them must also start the other ranks; they connect to " +
+      *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
+      "; unset them to measure this machine alone";
   return launch;
 }
 

@@ -21,4 +21,9 @@ bool is_one_of(const std::string& host, const std::vector<std::string>& hosts) {
   return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host(host, other); });
 }
 
+std::vector<std::string> hosts_without(std::vector<std::string> hosts, const std::vector<std::string>& others) {
+  std::erase_if(hosts, [&](const auto& host) { return is_one_of(host, others); });
+  return hosts;
+}
+
 }  // namespace shakedown

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <iterator>
 #include <sstream>
 
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -106,16 +106,13 @@ std::optional<std::string_view> between(std::string_view line, std::string_view 
   return end == std::string_view::npos ? std::nullopt : std::optional(line.substr(0, end));
 }
 
-std::optional<int> whole_number(std::optional<std::string_view> text) {
-  int value = 0;
-  if (!text) return std::nullopt;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  return error == std::errc() && end != text->data() ? std::optional(value) : std::nullopt;
+std::optional<int> rank_in(std::optional<std::string_view> text) {
+  return text ? leading_number<int>(*text) : std::nullopt;
 }
 
 /// Parses "mpirun noticed that process rank 1 with PID 0 on node u2 exited on signal 11 (Segmentation fault)."
 std::optional<RankDeath> death_by_mpirun(std::string_view line) {
-  const auto rank = whole_number(between(line, "noticed that process rank ", " with PID "));
+  const auto rank = rank_in(between(line, "noticed that process rank ", " with PID "));
   const auto host = between(line, " on node ", " exited on signal "), how = between(line, " exited on signal ", ".");
   if (!rank || !host || !how) return std::nullopt;
   return RankDeath{*rank, std::string(*host), "signal " + std::string(*how)};
@@ -127,7 +124,7 @@ std::optional<RankDeath> death_by_srun(std::string_view line) {
   const auto host = between(line, "srun: error: ", ": task");
   const auto numbers = between(line, ": task", ": ");
   if (!host || !numbers) return std::nullopt;
-  const auto rank = whole_number(numbers->substr(std::min(numbers->find(' '), numbers->size() - 1) + 1));
+  const auto rank = rank_in(numbers->substr(std::min(numbers->find(' '), numbers->size() - 1) + 1));
   const auto how = between(line.substr(line.find(": task") + 2), ": ", "");
   return rank && how ? std::optional(RankDeath{*rank, std::string(*host), std::string(*how)}) : std::nullopt;
 }
@@ -184,7 +181,7 @@ std::optional<RankDeath> rank_death(const std::vector<std::string>& lines) {
   // mpirun reports an exit code in two lines: " Process name: [[17531,1],1]", " Exit code: 3".
   for (auto line = lines.begin(); line != lines.end() && std::next(line) != lines.end(); ++line) {
     const auto name = between(*line, "Process name: [[", ""), code = between(*std::next(line), "Exit code:    ", "");
-    const auto rank = name ? whole_number(between(*name, "],", "]")) : std::nullopt;
+    const auto rank = name ? rank_in(between(*name, "],", "]")) : std::nullopt;
     if (rank && code) return RankDeath{*rank, "", "exit code " + std::string(*code)};
   }
   return std::nullopt;

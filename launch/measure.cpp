@@ -1,7 +1,6 @@
 #include "launch/measure.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/archive.hpp"
@@ -42,13 +41,6 @@ void show_provisional(const AcceptOptions& options, const fs::path& folder, cons
 }
 
 fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }
-
-Words missing_in(const fs::path& folder, const Words& families) {
-  Words missing;
-  std::copy_if(families.begin(), families.end(), std::back_inserter(missing),
-               [&](const auto& family) { return !path_exists(file_of(folder, family)); });
-  return missing;
-}
 
 /// Returns the document with changed facts of its run. A document without such facts is returned unchanged, because the
 /// judge refuses it anyway. nullopt if it is not JSON.
@@ -103,6 +95,11 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
 }
 
 }  // namespace
+
+Words missing_in(const fs::path& folder, Words families) {
+  std::erase_if(families, [&](const auto& family) { return path_exists(file_of(folder, family)); });
+  return families;
+}
 
 std::optional<std::string> measure_family(const AcceptOptions& options, const Launch& launch, const Programs& programs,
                                           const fs::path& folder, const std::string& id, const std::string& family,
@@ -220,8 +217,8 @@ std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& l
   if (left.absent.size() == launch.absent.size()) return std::nullopt;
   left.lost = launch.lost;
   for (const auto& [host, reason] : launch.reasons) left.reasons[host] = reason;
-  std::copy_if(left.absent.begin(), left.absent.end(), std::back_inserter(left.lost),
-               [&](const auto& host) { return !is_one_of(host, launch.absent); });
+  const auto newly_absent = hosts_without(left.absent, launch.absent);
+  left.lost.insert(left.lost.end(), newly_absent.begin(), newly_absent.end());
   return left;
 }
 

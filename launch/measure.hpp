@@ -17,6 +17,9 @@ namespace shakedown {
 /// lacks one; nullopt if all families have results or pre-flight failed. Errors: CannotRun after a signal.
 std::optional<std::string> measure_families(const AcceptOptions&, Launch&, const Programs&, const RunFolder&, Signals&);
 
+/// Returns the families without a result in this folder.
+std::vector<std::string> missing_in(const std::filesystem::path& folder, std::vector<std::string> families);
+
 /// Measures as one of the ranks other than the first. Only the first rank has results and a verdict. Returns the exit
 /// code.
 int measure_as_rank(const AcceptOptions&, const Launch&, const Programs&, Signals&);

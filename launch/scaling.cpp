@@ -9,6 +9,7 @@
 #include "base/shown_path.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
+#include "launch/measure.hpp"
 #include "report/arguments.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 
@@ -17,15 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-Words without(const Words& hosts, const Words& others) {
-  Words left;
-  std::copy_if(hosts.begin(), hosts.end(), std::back_inserter(left),
-               [&](const auto& h) { return !is_one_of(h, others); });
-  return left;
-}
-
-bool is_missing(const fs::path& folder, const std::string& family) { return !path_exists(folder / (family + ".json")); }
 
 /// Returns the families in which all ranks work together. Only their results depend on the number of nodes.
 Words those_that_scale(const Words& families) {
@@ -56,7 +48,7 @@ class FewerNodes {
     // A family without a result from a program that did not fail cannot be measured on these nodes.
     if (!together.something_is_missing) return;
     if (!together.died) measure_missing(*launch, own.path(), screen);
-    if (!anything_missing(own.path())) return;
+    if (missing_in(own.path(), programs_.families).empty()) return;
     auto gone = promised_hosts(*launch, together.lost);
     const auto others = silent(launch->hosts, gone);
     gone.insert(gone.end(), others.begin(), others.end());
@@ -69,12 +61,13 @@ class FewerNodes {
   /// Returns the launch on the first `nodes` of the remaining hosts; nullopt if fewer hosts remain.
   std::optional<Launch> launch_on(std::size_t nodes) {
     for (;;) {
-      auto chosen = without(all_.hosts, lost_);
+      auto chosen = hosts_without(all_.hosts, lost_);
       if (chosen.size() < nodes) return std::nullopt;
       chosen.resize(nodes);
       std::string why;
-      auto launch = launch_that_answers(options_, process_environment(), signals_, without(all_.hosts, chosen), why);
-      const auto silent = launch ? without(launch->absent, without(all_.hosts, chosen)) : chosen;
+      const auto others = hosts_without(all_.hosts, chosen);
+      auto launch = launch_that_answers(options_, process_environment(), signals_, others, why);
+      const auto silent = launch ? hosts_without(launch->absent, others) : chosen;
       lost_.insert(lost_.end(), silent.begin(), silent.end());
       if (!silent.empty()) continue;
       launch->hosts = chosen;
@@ -88,22 +81,16 @@ class FewerNodes {
   /// Returns the hosts that no longer answer. `gone` has hosts that are known to be lost and are not asked.
   Words silent(const Words& hosts, const Words& gone) {
     if (gone.size() == hosts.size()) return {};
-    auto left_out = without(all_.hosts, hosts);
+    auto left_out = hosts_without(all_.hosts, hosts);
     left_out.insert(left_out.end(), gone.begin(), gone.end());
     std::string why;
     const auto left = launch_that_answers(options_, process_environment(), signals_, left_out, why);
-    return without(left ? left->absent : hosts, left_out);
-  }
-
-  bool anything_missing(const fs::path& folder) const {
-    return std::any_of(programs_.families.begin(), programs_.families.end(),
-                       [&](const auto& family) { return is_missing(folder, family); });
+    return hosts_without(left ? left->absent : hosts, left_out);
   }
 
   void measure_missing(const Launch& launch, const fs::path& folder, Screen& screen) {
-    for (const auto& family : programs_.families) {
-      if (is_missing(folder, family))
-        measure_family(options_, launch, programs_, folder, run_.id(), family, signals_, screen);
+    for (const auto& family : missing_in(folder, programs_.families)) {
+      measure_family(options_, launch, programs_, folder, run_.id(), family, signals_, screen);
     }
   }
 
@@ -148,7 +135,7 @@ void measure_on_fewer_nodes(const AcceptOptions& options, const Launch& all, con
                             const RunFolder& run, Signals& signals) {
   Programs few = programs;
   few.families = those_that_scale(programs.families);
-  if (std::all_of(few.families.begin(), few.families.end(), [&](const auto& f) { return is_missing(run.path(), f); })) {
+  if (missing_in(run.path(), few.families).size() == few.families.size()) {
     return say("scaling: no comparable benchmark was measured on all nodes");
   }
   // The first launch tunes, and the others use its choices.

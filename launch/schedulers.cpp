@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 #include <sstream>
+
+#include "base/parse_number.hpp"
 
 namespace shakedown {
 namespace {
@@ -60,9 +61,7 @@ std::size_t hosts_in(const std::string& list) {
 /// True unless the text is "1". A text that is not a number also returns true, because it may mean several hosts.
 bool is_above_one(const std::string& text) {
   const auto last = text.substr(text.rfind(':') == std::string::npos ? 0 : text.rfind(':') + 1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), number);
-  return error != std::errc() || end != last.data() + last.size() || number > 1;
+  return whole_number<int>(last).value_or(2) > 1;
 }
 
 const Sign* file_sign(const Environment& environment) {

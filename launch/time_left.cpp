@@ -1,19 +1,18 @@
 #include "launch/time_left.hpp"
 
-#include <charconv>
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "base/parse_number.hpp"
 #include "base/process.hpp"
 
 namespace shakedown {
 namespace {
 
 std::optional<double> seconds_in(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
+  const auto value = whole_number<double>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 /// Returns the output of a scheduler's command. Empty if the command fails or does not answer in time.

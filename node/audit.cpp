@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -51,11 +50,7 @@ Found if_chosen(const Path& file, const std::string& bad, const std::string& wha
                                                                                : std::nullopt;
 }
 
-std::string config_space(const Path& device) {
-  const TimedCall call("read", device / "config");
-  std::ifstream file(device / "config", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string config_space(const Path& device) { return content_of(device / "config").value_or(""); }
 
 std::uint32_t word_at(const std::string& config, std::size_t at, int bytes) {
   std::uint32_t word = 0;
@@ -148,7 +143,8 @@ constexpr std::array costly_variables{
     CostlyVariable{"NCCL_P2P_LEVEL", "LOC", "GPUs of a host exchange data through host memory"},
     CostlyVariable{"NCCL_SHM_DISABLE", "1", "ranks of a host without P2P use the network"},
     CostlyVariable{"NCCL_IB_DISABLE", "1", "hosts exchange data over sockets"},
-    CostlyVariable{"NCCL_NVLS_ENABLE", "0", "NVSwitches do not compute sums, so AllReduce of 8 GPUs is up to a quarter slower"},
+    CostlyVariable{"NCCL_NVLS_ENABLE", "0",
+                   "NVSwitches do not compute sums, so AllReduce of 8 GPUs is up to a quarter slower"},
     CostlyVariable{"NCCL_NET_GDR_LEVEL", "LOC", "NICs copy through host memory"},
     CostlyVariable{"NCCL_NET", "Socket", "hosts exchange data over sockets"},
     CostlyVariable{"NCCL_ALGO", "", "NCCL does not choose the fastest algorithm for each size"},
@@ -185,8 +181,8 @@ const std::array<Audit, 13>& audits() {
       {"nmi_watchdog", parameter_is_on("kernel.nmi_watchdog"),
        "it interrupts each core and takes a performance counter", "sysctl -w kernel.nmi_watchdog=0",
        "Linux, admin-guide/lockup-watchdogs"},
-      {"aspm", aspm, "PCIe links save power between transfers, so transfers start late", "cat /sys/module/pcie_aspm/parameters/policy",
-       "Linux, kernel-parameters: pcie_aspm.policy=performance"},
+      {"aspm", aspm, "PCIe links save power between transfers, so transfers start late",
+       "cat /sys/module/pcie_aspm/parameters/policy", "Linux, kernel-parameters: pcie_aspm.policy=performance"},
       {"huge_pages", huge_pages, "large host buffers need 512 times as many page table entries",
        "cat /sys/kernel/mm/transparent_hugepage/enabled", "Linux, admin-guide/mm/transhuge"},
       {"open_files", open_files, "a large job cannot open enough sockets", "ulimit -n", "limits.conf(5): nofile"},

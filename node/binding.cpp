@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -13,8 +12,7 @@ namespace {
 
 std::set<int> parsed(const std::string& list) {
   std::set<int> cpus;
-  std::istringstream parts(list);
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const auto& part : split(list, ',')) {
     const auto dash = part.find('-');
     const int first = std::atoi(part.c_str());
     const int last = dash == std::string::npos ? first : std::atoi(part.c_str() + dash + 1);

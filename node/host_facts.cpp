@@ -4,9 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 
@@ -33,10 +32,8 @@ bool is_numbered(const std::string& name, std::string_view stem) {
 /// Returns a value of a meminfo file in GB of 1e9 bytes; the file has units of 1024 bytes.
 std::optional<double> meminfo_gb(const Path& file, std::string_view name) {
   const auto text = field_of(file, name);
-  if (!text) return std::nullopt;
-  double kib = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), kib);
-  return error == std::errc() ? std::optional(kib * 1024 / 1e9) : std::nullopt;
+  const auto kib = text ? leading_number<double>(*text) : std::nullopt;
+  return kib ? std::optional(*kib * 1024 / 1e9) : std::nullopt;
 }
 
 /// Returns the names of the NUMA nodes whose memory is a GPU's. The processors of NVIDIA (JEP106 code 036b) present the
@@ -111,9 +108,7 @@ std::optional<double> hugepages_gb(const Path& root) {
   for (const auto& name : *sizes) {  // hugepages-2048kB
     const auto count = number_of(folder / name / "nr_hugepages");
     if (!count || name.rfind("hugepages-", 0) != 0) continue;
-    double kib = 0;
-    std::from_chars(name.data() + 10, name.data() + name.size(), kib);
-    bytes += *count * kib * 1024;
+    bytes += *count * leading_number<double>(name.substr(10)).value_or(0) * 1024;
   }
   return bytes / 1e9;
 }
@@ -159,10 +154,8 @@ void add_dimms(const Path& root, Facts& facts) {
   const auto folder = root / "sys/firmware/dmi/entries";
   for (const auto& name : names_in(folder).value_or(std::vector<std::string>{})) {
     if (!name.starts_with("17-")) continue;
-    const TimedCall call("read", folder / name / "raw");
-    std::ifstream file(folder / name / "raw", std::ios::binary);
-    const std::string table{std::istreambuf_iterator<char>(file), {}};
-    if (const auto dimm = read_dimm(table)) by_rate[dimm->mt_per_s].push_back(dimm->name);
+    const auto dimm = read_dimm(content_of(folder / name / "raw").value_or(""));
+    if (dimm) by_rate[dimm->mt_per_s].push_back(dimm->name);
   }
   facts["dram_mt_per_s"] = facts["dimms_slow"] = {};
   if (by_rate.empty()) return;

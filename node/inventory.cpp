@@ -10,33 +10,12 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
 
 namespace {
-
-std::string first_line(const std::filesystem::path& file) {
-  const TimedCall call("read", file);
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::string part;
-  for (const char c : text) {
-    if (c != separator) {
-      part += c;
-    } else {
-      parts.push_back(std::exchange(part, ""));
-    }
-  }
-  if (!part.empty()) parts.push_back(part);
-  return parts;
-}
 
 /// True for tuning variables of CUDA, NCCL (2.30 and its network plugins), Open MPI and UCX. They are listed one by
 /// one, because a pattern could also match a variable with a secret.
@@ -158,7 +137,6 @@ std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& f
   return found;
 }
 
-
 }  // namespace
 
 Environment process_environment() {
@@ -178,8 +156,8 @@ std::optional<PciBus> read_pci_bus(const std::filesystem::path& sysfs) {
   const std::filesystem::directory_iterator entries(devices, error);
   if (error) return std::nullopt;
   for (const auto& entry : entries) {
-    const auto kind = first_line(entry.path() / "class").substr(0, 6);
-    const bool is_nvidia = first_line(entry.path() / "vendor") == "0x10de";
+    const auto kind = line_of(entry.path() / "class").value_or("").substr(0, 6);
+    const bool is_nvidia = line_of(entry.path() / "vendor") == "0x10de";
     if (kind == "0x0604") bus.bridges.push_back(entry.path().filename());
     if (is_nvidia && (kind == "0x0300" || kind == "0x0302")) bus.gpus.push_back(entry.path().filename());
     if (is_nvidia && kind == "0x0680") bus.nvswitches.push_back(entry.path().filename());

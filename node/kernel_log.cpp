@@ -6,13 +6,13 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <map>
 #include <regex>
 #include <sstream>
 #include <string_view>
 
 #include "base/known_events.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 
@@ -39,14 +39,6 @@ std::optional<std::string> read_now(const std::filesystem::path& file) {
   return failed ? std::nullopt : std::optional(text);
 }
 
-/// Returns the number in the text. nullopt if it is too large for an int, because any user can write such a line to
-/// syslog.
-std::optional<int> number_in(const std::string& digits) {
-  int number = 0;
-  const bool is_valid = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc();
-  return is_valid ? std::optional(number) : std::nullopt;
-}
-
 /// Reads "Xid (PCI:0000:1b:00): 79". For a MIG instance the line is "Xid (PCI:0000:1b:00 GPU-I:05): 94", and drivers
 /// before 300 write "Xid (0000:1b:00): 79".
 void read_xid(const std::string& line, const std::string& file, KernelLog& log) {
@@ -54,7 +46,7 @@ void read_xid(const std::string& line, const std::string& file, KernelLog& log) 
       R"(NVRM:.* Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)(?:\.[0-9])?( [^)]{0,40})?\): ([0-9]+))");
   std::smatch found;
   if (!std::regex_search(line, found, form)) return;
-  const auto code = number_in(found[3]);
+  const auto code = whole_number<int>(found[3].str());
   if (code) log.xids.push_back({lower(found[1].str()) + ".0", *code, file});
 }
 
@@ -65,7 +57,7 @@ void read_switch_error(const std::string& line, KernelLog& log) {
       R"(nvidia-nvswitch([0-9]{1,4}): SXid \([^)]{0,40}\): ([0-9]+), (Fatal|Non-fatal)(?:, (.*))?)");
   std::smatch found;
   if (!std::regex_search(line, found, form)) return;
-  const auto number = number_in(found[1]), code = number_in(found[2]);
+  const auto number = whole_number<int>(found[1].str()), code = whole_number<int>(found[2].str());
   if (number && code) log.switch_errors.push_back({*number, *code, found[3] == "Fatal", found[4]});
 }
 

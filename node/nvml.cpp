@@ -2,8 +2,6 @@
 // versions. Each can be missing, denied or unsupported.
 #include "node/nvml.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,45 +10,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/driver_library.hpp"
-#include "base/timed_call.hpp"
-#include "node/nvml_abi.hpp"
+#include "node/nvml_library.hpp"
 
 namespace shakedown {
-
-namespace abi = nvml_abi;
-
 namespace {
-
-std::string text_of(abi::Return status) {
-  switch (status) {
-    case abi::uninitialized: return "NVML is not initialised";
-    case abi::invalid_argument: return "NVML refuses the argument";
-    case abi::not_supported: return "not supported";
-    case abi::no_permission: return "no permission";
-    case abi::not_found: return "NVML does not know this GPU";
-    case abi::driver_not_loaded: return "the NVIDIA driver is not loaded";
-    case abi::timeout: return "the driver did not answer in time";
-    case abi::function_not_found: return "not in this version of the library";
-    case abi::gpu_is_lost: return "the GPU has fallen off the bus or is otherwise inaccessible";
-    case abi::library_version_mismatch: return "the library and the driver have different versions";
-    case abi::no_data: return "no data";
-    default: return "NVML error " + std::to_string(status);
-  }
-}
-
-template <class Number>
-Number number_of(const abi::FieldValue& field) {
-  switch (field.type) {
-    case abi::as_double: return static_cast<Number>(field.value.as_double);
-    case abi::as_uint: return static_cast<Number>(field.value.as_uint);
-    case abi::as_ulong: return static_cast<Number>(field.value.as_ulong);
-    case abi::as_longlong: return static_cast<Number>(field.value.as_longlong);
-    case abi::as_int: return static_cast<Number>(field.value.as_int);
-    case abi::as_ushort: return static_cast<Number>(field.value.as_ushort);
-    default: return static_cast<Number>(field.value.as_ulonglong);
-  }
-}
 
 /// Converts NVML's "00000000:1B:00.0" to "0000:1b:00.0", as Linux writes it.
 std::string pci_text(const abi::PciInfo& info) {
@@ -67,70 +30,6 @@ std::optional<std::string> process_name(unsigned pid) {
   std::string line;
   return std::getline(in, line) ? std::optional(line) : std::nullopt;
 }
-
-}  // namespace
-
-/// The loaded library. A function is looked up by name at each call; the lookup is much faster than the function.
-class NvmlLibrary {
- public:
-  explicit NvmlLibrary(Library handle) : handle_(std::move(handle)) {}
-  NvmlLibrary(const NvmlLibrary&) = delete;
-  NvmlLibrary& operator=(const NvmlLibrary&) = delete;
-  ~NvmlLibrary() { static_cast<void>(call(abi::shutdown)); }
-
-  /// Calls a function. If it fails, returns the reason, else an empty text.
-  template <class Signature, class... Arguments>
-  std::string call(const abi::Function<Signature>& function, Arguments... arguments) const {
-    bool unsupported = false;
-    const auto status = try_call(function, unsupported, arguments...);
-    return unsupported ? std::string(function.name) + " is missing from the library" : reason(status);
-  }
-
-  template <class Signature, class... Arguments>
-  abi::Return try_call(const abi::Function<Signature>& function, bool& missing, Arguments... arguments) const {
-    auto* const found = reinterpret_cast<Signature*>(dlsym(handle_.get(), function.name));
-    missing = found == nullptr;
-    const TimedCall call(CallKind::driver, function.name);
-    return missing ? abi::function_not_found : found(arguments...);
-  }
-
-  static std::string reason(abi::Return status) { return status == abi::success ? "" : text_of(status); }
-
-  /// Returns the value that a function stores through its last argument.
-  template <class T, class Signature, class... Arguments>
-  Answer<T> get(const abi::Function<Signature>& function, Arguments... arguments) const {
-    T value{};
-    auto why = call(function, arguments..., &value);
-    if (!why.empty()) return Answer<T>::unknown(std::move(why));
-    return value;
-  }
-
-  template <class Signature, class... Arguments>
-  Answer<std::string> text(const abi::Function<Signature>& function, Arguments... arguments) const {
-    std::array<char, 128> buffer{};  // NVML's own limits are below 100
-    auto why = call(function, arguments..., buffer.data(), static_cast<unsigned>(buffer.size()));
-    if (!why.empty()) return Answer<std::string>::unknown(std::move(why));
-    return std::string(buffer.data(), strnlen(buffer.data(), buffer.size()));
-  }
-
-  template <class Number>
-  Answer<Number> field(abi::Device device, unsigned field, unsigned scope = 0) const {
-    abi::FieldValue value{};
-    value.field = field;
-    value.scope = scope;
-    auto why = call(abi::field_values, device, 1, &value);
-    if (why.empty()) why = reason(value.status);
-    if (!why.empty()) return Answer<Number>::unknown(std::move(why));
-    return number_of<Number>(value);
-  }
-
- private:
-  Library handle_;
-};
-
-namespace {
-
-abi::Device handle(void* device) { return static_cast<abi::Device>(device); }
 
 template <class To, class From>
 Answer<To> convert(const Answer<From>& from, To (*function)(const From&)) {
@@ -362,7 +261,7 @@ Answer<std::vector<Answer<bool>>> NvmlGpu::link_states() const {
   for (unsigned number = 0; number < at_most; ++number) {
     const auto state = library_->get<unsigned>(abi::nvlink_state, handle(device_), number);
     if (!state && !told) {
-      if (number == 0 && state.why() != text_of(abi::not_supported)) {
+      if (number == 0 && state.why() != NvmlLibrary::reason(abi::not_supported)) {
         return Answer<std::vector<Answer<bool>>>::unknown(state.why());
       }
       break;
@@ -460,45 +359,6 @@ Answer<std::vector<GpuProcess>> NvmlGpu::processes() const {
     found.push_back(std::move(process));
   }
   return found;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// XidWatch
-
-XidWatch::XidWatch(const NvmlGpu& gpu) : library_(gpu.library_) {
-  const auto events = library_->get<abi::EventSet>(abi::event_set_create);
-  if (!events) {
-    problem_ = events.why();
-    return;
-  }
-  events_ = *events;
-  problem_ = library_->call(abi::register_events, handle(gpu.device_), abi::event_xid, *events);
-}
-
-XidWatch::~XidWatch() {
-  if (events_ != nullptr) static_cast<void>(library_->call(abi::event_set_free, static_cast<abi::EventSet>(events_)));
-}
-
-Answer<std::vector<unsigned>> XidWatch::take() {
-  if (!problem_.empty()) return Answer<std::vector<unsigned>>::unknown(problem_);
-  std::vector<unsigned> xids;
-  constexpr std::size_t at_most = 1000;  // limits the loop if a GPU reports XIDs endlessly
-  while (xids.size() < at_most) {
-    abi::EventData event{};
-    constexpr unsigned no_wait = 0;
-    bool missing = false;
-    const auto status =
-        library_->try_call(abi::event_set_wait, missing, static_cast<abi::EventSet>(events_), &event, no_wait);
-    if (status == abi::timeout) break;
-    if (status != abi::success) {
-      problem_ = missing ? std::string(abi::event_set_wait.name) + " is missing from the library"
-                         : NvmlLibrary::reason(status);
-      if (xids.empty()) return Answer<std::vector<unsigned>>::unknown(problem_);
-      break;
-    }
-    if (event.type == abi::event_xid) xids.push_back(static_cast<unsigned>(event.data));
-  }
-  return xids;
 }
 
 }  // namespace shakedown

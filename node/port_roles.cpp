@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
@@ -43,10 +42,7 @@ std::set<std::string> default_interfaces(const Path& root) {
 
 /// True if the vital product data (VPD) of the device names it as a bridge to NVSwitches. Only root can read the VPD.
 bool is_switch_bridge(const Path& device) {
-  const TimedCall call("read", device / "vpd");
-  std::ifstream file(device / "vpd", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text.find("SW_MNG") != std::string::npos;
+  return content_of(device / "vpd").value_or("").find("SW_MNG") != std::string::npos;
 }
 
 /// True if the host may have bridges to NVSwitches, because it has more InfiniBand ports than GPUs. This test is made

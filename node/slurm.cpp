@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <sstream>
+
+#include "base/text.hpp"
 
 namespace shakedown {
 
@@ -61,8 +62,7 @@ ListedGpus gpus_of(const std::string& gres) {
 bool is_drained(const std::string& state) {
   constexpr std::array words = {"DRAIN",   "DRAINED", "DRAINING",       "DOWN",    "FAIL",
                                 "FAILING", "FUTURE",  "NOT_RESPONDING", "INVALID", "INVALID_REG"};
-  std::istringstream parts(state);
-  for (std::string part; std::getline(parts, part, '+');) {
+  for (auto part : split(state, '+')) {
     part.erase(part.find_last_not_of("*~#!%$@^-") + 1);
     if (std::find(words.begin(), words.end(), part) != words.end()) return true;
   }

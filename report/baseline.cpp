@@ -1,34 +1,13 @@
 #include "report/baseline.hpp"
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstdlib>
+
+#include "base/temporary_folder.hpp"
 
 namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A temporary folder that the destructor removes.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "shakedown-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw InputError(name + ": no temporary folder");
-    path_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string propose_floors(const Baseline& baseline, const std::vector<Profile>& profiles, const Arguments& arguments) {
   const fs::path& file = *arguments.floors;
@@ -40,7 +19,7 @@ std::string propose_floors(const Baseline& baseline, const std::vector<Profile>&
   }
   const std::string text = floors_yaml(baseline, file.stem(), reference, arguments.floor_options);
   // The loader reads a draft first, so that no file is written that it would reject.
-  const Scratch scratch;
+  const TemporaryFolder scratch;
   const fs::path draft = scratch.path() / file.filename();
   replace_file(draft, text);
   const auto loaded = load_profiles(draft);

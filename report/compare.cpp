@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "base/process.hpp"
+#include "base/temporary_folder.hpp"
 #include "base/text.hpp"
 #include "report/words.hpp"
 
@@ -13,23 +13,6 @@ namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder that the destructor removes.
-struct TemporaryFolder {
-  fs::path path;
-
-  TemporaryFolder() {
-    std::string pattern = fs::temp_directory_path() / "shakedown-compare-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) throw CannotWrite(pattern + ": cannot be made; set TMPDIR");
-    path = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 /// Returns the results of a run. If the run is an archive, unpacks it into `folder` first.
 fs::path results_of(const fs::path& run, const fs::path& folder) {
@@ -60,10 +43,10 @@ int compare(const Arguments& arguments) {
   if (arguments.operands.size() != 2) throw InputError("compare needs two runs: shakedown compare A B; see --help");
   const auto &a = arguments.operands.front(), &b = arguments.operands.back();
   const TemporaryFolder folder_of_a, folder_of_b;
-  const Measured now(read_results(std::vector{results_of(b, folder_of_b.path)}));
+  const Measured now(read_results(std::vector{results_of(b, folder_of_b.path())}));
   refuse_faults(now.files, arguments.judge.allow_faults);
   refuse_virtual(now.files, "compare");
-  const Baseline before = read_baseline({results_of(a, folder_of_a.path)}, arguments.judge.allow_faults);
+  const Baseline before = read_baseline({results_of(a, folder_of_a.path())}, arguments.judge.allow_faults);
   auto options = arguments.regression;
   options.allow_different = true;
   const Regression regression = judge_regression(now, before, options);

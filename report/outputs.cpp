@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 
+#include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "report/bencher.hpp"
 #include "report/csv.hpp"
@@ -30,7 +30,9 @@ std::string of_verdict(const Judged& judged) {
 // Calls `text` on the measured values. The verdict of a soak has no values, so this uses its last complete round.
 template <std::string (*text)(const Judged&)>
 std::string of_figures(const Judged& judged) {
-  return judged.last_round ? text(judged.last_round()) : text(judged);
+  if (judged.last_round) return of_figures<text>(judged.last_round());
+  if (judged.measured) refuse_virtual(judged.measured->files, "an export of figures");
+  return text(judged);
 }
 
 }  // namespace
@@ -95,8 +97,7 @@ std::string output_over_input(const std::vector<std::string>& words) {
   for (const char* const flag : {"--results", "--baseline", "--scaling", "--site", "--roster", "--thresholds"}) {
     for (const std::string& word : words) {
       if (!has_flag(word, flag)) continue;
-      std::istringstream list(word.substr(word.find('=') + 1));
-      for (std::string path; std::getline(list, path, ',');) inputs.emplace_back(path);
+      for (const auto& path : split(word.substr(word.find('=') + 1), ',')) inputs.emplace_back(path);
     }
   }
   std::vector<std::string> flags;
@@ -188,8 +189,7 @@ std::vector<std::string> without_results(std::vector<std::string> words) {
 int after_output(int code, const char* program) {
   constexpr int exit_output_lost = 3;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr,
-               "%s: standard output: cannot be written, the output is lost; free space or redirect it\n",
+  std::fprintf(stderr, "%s: standard output: cannot be written, the output is lost; free space or redirect it\n",
                program);
   return exit_output_lost;
 }

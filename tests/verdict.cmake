@@ -23,7 +23,8 @@ thresholds_test(thresholds_test profile_test.cpp)
 thresholds_test(site_test site_test.cpp)
 thresholds_test(machine_test machine_test.cpp)
 thresholds_test(matrix_test matrix_test.cpp)
-thresholds_test(verdict_test verdict_test.cpp explain_test.cpp rank_telemetry_test.cpp gpu_errors_test.cpp port_errors_test.cpp)
+thresholds_test(verdict_test verdict_test.cpp finding_test.cpp missing_values_test.cpp repetitions_test.cpp scope_test.cpp
+  explain_test.cpp rank_telemetry_test.cpp gpu_errors_test.cpp port_errors_test.cpp)
 thresholds_test(preflight_test preflight_test.cpp)
 thresholds_test(peers_test peers_test.cpp fleet_lines_test.cpp)
 thresholds_test(culprit_test diagnosis_test.cpp software_test.cpp)
@@ -68,7 +69,9 @@ target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
 target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")
 
 # The real programs as users run them: exit codes, last lines, files.
-shakedown_test(acceptance_cli_test unit PROGRAM report_tests SOURCES report/acceptance_cli_test.cpp)
+shakedown_test(acceptance_cli_test unit PROGRAM report_tests
+  SOURCES report/acceptance_cli_test.cpp report/report_files_test.cpp report/baseline_cli_test.cpp report/dying_judge_test.cpp
+    report/readme_examples_test.cpp report/nodes_verb_test.cpp)
 shakedown_test(judge_apart_test unit PROGRAM report_tests SOURCES report/judge_apart_test.cpp)
 add_library(dying_judge MODULE faults/dying_judge.cpp)  # preloaded
 target_link_libraries(dying_judge PRIVATE shakedown_options ${CMAKE_DL_LIBS})

@@ -60,10 +60,5 @@ TEST(Key, IsOrderedAsItsText) {
   EXPECT_TRUE(std::equal(keys.begin(), keys.end(), texts.begin(), texts.end()));
 }
 
-TEST(Key, HasAPartReplacedOnlyIfItHasIt) {
-  EXPECT_EQ(with_part("p2p/src:1/dst:11", "dst", "*"), "p2p/src:1/dst:*");
-  EXPECT_EQ(with_part("gemm/m:1", "rank", "*"), "gemm/m:1");
-}
-
 }  // namespace
 }  // namespace shakedown::key_test

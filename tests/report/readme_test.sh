@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests README.md and docs/: their commands run and their links exist. tests/report/acceptance_cli_test.cpp compares their
+# Tests README.md and docs/: their commands run and their links exist. tests/report/readme_examples_test.cpp compares their
 # examples of verdicts.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"

@@ -79,7 +79,7 @@ TEST(CrossCheck, ComparesWithCopiesThatTheEnginesMakeOneWay) {
   auto others = run(40, 50);
   for (const char* key : {"p2p/op:write/engine:sm/shift:1/bytes:1073741824",
                           "p2p/op:write/engine:ce/dir:both/shift:1/bytes:1073741824"}) {
-    for (int i = 1; i < 4; ++i) others.add(with_part(key, "shift", std::to_string(i)), "copy_gb_per_s", 396);
+    for (int i = 1; i < 4; ++i) others.add(Key(key).set("shift", i).text(), "copy_gb_per_s", 396);
   }
   EXPECT_EQ(checked(others).at(0).status, Status::pass) << "40 of 50";
 }

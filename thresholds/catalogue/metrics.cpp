@@ -1,331 +1,19 @@
-// The table of metrics (unit, direction, shared or by rank, variation of healthy devices) and their physical limits.
-// The file is long because it is one table. A floor above its ceiling is an error of the profile. A value above the
-// ceiling is an error of the measurement: data from a cache, a missing synchronisation, or bytes counted twice.
+// The table of metrics: unit, direction, shared or by rank, healthy variation, ceiling and work.
 #include "thresholds/catalogue/metrics.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdlib>
 #include <unordered_map>
 #include <vector>
 
-#include "base/key.hpp"
+#include "thresholds/catalogue/bounds.hpp"
 
 namespace shakedown {
 namespace {
 
-using Bound = std::optional<double>;
+using namespace ceilings;
+using namespace work;
 using Text = std::string_view;
-
-Bound peak(const Peaks& peaks, const std::string& name, double factor = 1) {
-  const auto found = peaks.find(name);
-  return found == peaks.end() ? std::nullopt : Bound(found->second * factor);
-}
-
-Bound times(Bound value, double factor) { return value ? Bound(*value * factor) : std::nullopt; }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Ceilings
-
-// True for types of tensor cores. Data sheets give their peaks at a lower clock than the highest one.
-bool by_tensor_cores(Text dtype) { return dtype != "f32" && dtype != "f64"; }
-
-Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
-  const Text dtype = key.part("dtype");
-  const auto bound = peak(peaks, std::string(dtype) + "_tflops"), rated = peak(peaks, "tensor_mhz");
-  if (!rated || !by_tensor_cores(dtype)) return bound;
-  return times(bound, std::max(1.0, scale.sm_mhz_max / *rated));
-}
-
-// Returns SMs x FLOP per clock, computed from the peak and its clock. For bf16 on H200 it is 132 x 4096 = 540.7, of
-// which products reach 95 to 98 %; for f64 it is 33.8.
-Bound tflops_per_clock(const Peaks& peaks, const Key& key, const Scale& scale) {
-  const Text dtype = key.part("dtype");
-  const auto rated = by_tensor_cores(dtype) ? peak(peaks, "tensor_mhz")
-                     : scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max)
-                                            : std::nullopt;
-  return rated ? peak(peaks, std::string(dtype) + "_tflops", 1e3 / *rated) : std::nullopt;
-}
-
-Bound hbm(const Peaks& peaks, const Key&, const Scale&) { return peak(peaks, "hbm_gb_per_s"); }
-
-Bound hbm_copy(const Peaks& peaks, const Key&, const Scale&) {
-  return peak(peaks, "hbm_gb_per_s", 0.5);
-}  // read and written
-
-// The share of data on an NVLink of generation 4. It moves flits of 16 bytes, of which 15 of 16 carry packets
-// (`nvlink_flits`: 450 GB/s become 421.9 each way). Copy engines send lines of 256 bytes with one flit before them as
-// header, kernels lines of 128; where all GPUs read at once, each link also carries one flit of request for each line
-// that its own kernels read: a GPU may get more than that where its partner reads less (345.4 beside 265.3, as
-// reckoned: 421.9 x 128 = 345.4 x 144 + 265.3 x 16), up to what one has that reads alone, which is its ceiling.
-// Measured on four H200 (ci/baselines, 2026-11; one access of 256 bytes more or less in all):
-//   copy engine, one way   421.9 x 256/272 = 397.1    396.1 to 396.7
-//   kernel, one way        421.9 x 128/144 = 375.0    369.2 (writes, with their acknowledgements); nvbandwidth 376.2
-//   kernels read at once   421.9 x 128/160 = 337.5    337.3 to 338.0
-// Acknowledgements, 1 to 2 % of a write, are left out: a ceiling may be too high. For other generations there is no
-// measured what packets cost: there the link is the ceiling.
-constexpr double most_flits = 15.0 / 16, header = 16, engine_line = 256, kernel_line = 128;
-
-double payload(Text engine) {
-  const double line = engine == "sm" ? kernel_line : engine_line;
-  return line / (line + header);
-}
-
-Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
-  const auto flits = peak(peaks, "nvlink_flits");
-  return peak(peaks, "nvlink_gb_per_s",
-              (key.part("dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key.part("engine")) : 1));
-}
-
-// Returns the part of a link's rate that the data of a collective can use, if switches do not reduce. It is the best of
-// all kinds of copies.
-double link_of_collective(const Peaks& peaks) {
-  const auto flits = peak(peaks, "nvlink_flits");
-  return flits ? *flits * payload("ce") : most_flits;
-}
-
-// The profile's NVLink-C2C, which is the way to the memory of Grace; else the link that pre-flight read, else the fastest
-// link from any host to a GPU.
-Bound host_copy(const Peaks& peaks, const Key& key, const Scale& scale) {
-  constexpr double fastest = 450;
-  const double link = scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest;
-  return (key.part("op") == "both" ? 2 : 1) * peak(peaks, "c2c_gb_per_s").value_or(link);
-}
-
-// Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links without
-// reduction in the switch, and half of that with it (NVLS). By the ring formula busbw can therefore reach 2(n-1)/n of
-// the link. Over m hosts, with B the network of one host, a hierarchical AllReduce moves (m-1)/m of the data twice over
-// B. Network rates are in gigabit.
-Bound allreduce_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
-  const double n = scale.ranks, m = scale.hosts;
-  if (n < 2) return std::nullopt;
-  if (m == 1) return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 2 * (n - 1) / n : link_of_collective(peaks));
-  const auto nics = peak(peaks, "nics");
-  const double crossings = scale.nvls ? 2 : m / (m - 1);  // with NVLS, each part of the data moves once
-  return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * crossings) : std::nullopt;
-}
-
-Bound allreduce_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
-  return scale.ranks < 2 ? std::nullopt
-                         : times(allreduce_busbw(peaks, key, scale), scale.ranks / (2.0 * (scale.ranks - 1)));
-}
-
-// Returns the largest busbw of other collectives: the rate at which some GPU must send or receive over its links. algbw
-// is busbw over (n-1)/n or over 1.
-Bound collective_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
-  if (scale.ranks < 2 || scale.hosts > 1) return std::nullopt;
-  return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 1 : link_of_collective(peaks));
-}
-
-Bound collective_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
-  return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
-}
-
-// A single GPU could use all NICs of its host, but here all GPUs work at once. An AllReduce of two hosts has the same
-// limit as one of all hosts with m = 2, because reduction in switches does not help there.
-Bound pair_busbw(const Peaks& peaks, const Key& key, const Scale& scale) {
-  const auto nics = peak(peaks, "nics");
-  const double n = 2.0 * scale.ranks / scale.hosts;
-  if (nics && key.part("op") == "allreduce") return peak(peaks, "nic_gbit", *nics / 8 * 2 * (n - 1) / n);
-  return nics ? peak(peaks, "nic_gbit", *nics / 8 * scale.hosts / scale.ranks) : std::nullopt;
-}
-
-Bound model_tflops(const Peaks& peaks, const Key& key, const Scale&) {
-  const Text dtype = key.part("dtype");
-  return peak(peaks, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
-}
-
-Bound model_tokens(const Peaks& peaks, const Key& key, const Scale&) {
-  const Model* model = find_model(key);
-  return model != nullptr && model->flops_per_token > 0 ? peak(peaks, "bf16_tflops", 1e12 / model->flops_per_token)
-                                                        : std::nullopt;
-}
-
-Bound one(const Peaks&, const Key&, const Scale&) { return 1; }
-
-Bound known(double value) { return value > 0 ? Bound(value) : std::nullopt; }
-
-Bound memory(const Peaks&, const Key&, const Scale& scale) { return known(scale.memory_gb); }
-// Clocks have steps of 15 MHz. An H100 whose driver reports 1,980 MHz as the highest clock ran at 1,995 for whole
-// launches, and at 2,009 in a row of 0.2 s.
-Bound clock(const Peaks&, const Key&, const Scale& scale) {
-  return scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max + 2 * 15) : std::nullopt;
-}
-// A GPU can take 1.1 times its power limit for some ms (memtest), and never takes more than twice the limit.
-Bound power(const Peaks&, const Key&, const Scale& scale) { return known(2 * scale.power_limit_w); }
-// A GPU reduces its clock at about 90 C, and shuts down above 100 C.
-Bound heat(const Peaks&, const Key&, const Scale&) { return 120; }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Work
-
-// Returns the size in bytes from the first number in "bf16", "fp8_e4m3" or "int8".
-double element_bytes(Text dtype) {
-  const auto digit = dtype.find_first_of("0123456789");
-  return digit == Text::npos ? 0 : std::atof(std::string(dtype.substr(digit)).c_str()) / 8;
-}
-
-// Returns busbw / algbw as nccl-tests defines it (kernels/ops/collective.hpp).
-double bus_factor(const Key& key, int ranks) {
-  const double n = ranks;
-  const Text op = key.part("op");
-  if (key.family() == "allreduce") return 2 * (n - 1) / n;
-  return op == "all_gather" || op == "reduce_scatter" || op == "alltoall" ? (n - 1) / n : 1;
-}
-
-// Returns the bytes that a collective really moves, because three operations round up to whole parts for each rank.
-double collective_bytes(const Key& key, double bytes, int ranks) {
-  const Text op = key.part("op");
-  if (op != "all_gather" && op != "reduce_scatter" && op != "alltoall") return bytes;
-  const double element = element_bytes(key.part("dtype")), part = bytes / ranks;
-  if (!(element > 0) || std::fmod(part, element) == 0) return bytes;
-  const double unit = part >= 16 ? 16 : element;
-  return std::max(std::floor(part / unit) * unit, element) * ranks;
-}
-
-/// Returns the ranks of one operation; for scope:node these are the ranks of a host.
-Scale of_group(const Key& key, Scale scale) {
-  if (key.part("scope") != "node") return scale;
-  scale.ranks /= scale.hosts;
-  scale.hosts = 1;
-  return scale;
-}
-
-// For each model: the operations of a step per token, and the parameters whose gradients it reduces over ranks.
-constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
-                                       {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
-                                       {"train_step", "gpt2_124m", 0.8075e9, 124475904},
-                                       {"train_step", "encoder_163m", 0.8075e9, 162764928},
-                                       {"train_step", "qwen2_7b", 45.30e9, 7615616512},
-                                       {"train_step", "qwen2_7b_8_layers", 15.28e9, 2954460672},
-                                       {"train_step", "llama_8b", 48.78e9, 8030261248},
-                                       {"train_step", "llama_8b_8_layers", 14.56e9, 2795573248},
-                                       {"checkpoint", "gpt2_124m", 0, 124475904}}};
-
-/// The work of one operation of a benchmark on one rank, computed from its key; 0 if the key does not define it.
-struct Operation {
-  double flops = 0, bytes = 0, tokens = 0, accesses = 0;
-};
-
-double number(const Key& key, Text part) { return static_cast<double>(key.number(part).value_or(0)); }
-
-// Returns a walk over cache lines (kernels/chase.hpp), with at most 4096 in local memory (kernels/ops/latency.hpp).
-Operation walk_of(const Key& key, const Scale&) {
-  double accesses = 1;
-  while (2 * accesses * 128 <= number(key, "bytes")) accesses *= 2;
-  if (key.family() == "hbm") accesses = std::min(accesses, 4096.0);
-  return {.bytes = 8 * accesses, .accesses = accesses};
-}
-Operation quanta_of(const Key& key, const Scale&) { return {.flops = 2 * 65536 * number(key, "quanta")}; }
-Operation launch_of(const Key& key, const Scale&) {
-  return {.bytes = 16 * (key.part("op") == "graph" ? number(key, "kernels") : 1)};
-}
-Operation product_of(const Key& key, const Scale&) {
-  return {.flops = 2 * number(key, "m") * number(key, "n") * number(key, "k")};
-}
-Operation stream_of(const Key& key, const Scale&) {
-  const Text op = key.part("op");
-  const int arrays = op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3;
-  return {.bytes = number(key, "bytes") * arrays};
-}
-// Counts a write and a read; moving inversions do both three times (kernels/ops/memory.hpp).
-Operation test_of(const Key& key, const Scale& scale) {
-  return {.bytes = 2e9 * scale.tested_gb * (key.part("pattern") == "moving" ? 3 : 1)};
-}
-Operation copy_of(const Key& key, const Scale&) {
-  const bool both_ways = key.part("op") == "both" || key.part("dir") == "both";
-  return {.bytes = number(key, "bytes") * (both_ways ? 2 : 1)};
-}
-Operation collective_of(const Key& key, const Scale& scale) {
-  return {.bytes = collective_bytes(key, number(key, "bytes"), of_group(key, scale).ranks)};
-}
-Operation checkpoint_of(const Key& key, const Scale&) {  // in f32 (kernels/transformer/checkpoint_spec.hpp)
-  const Model* model = find_model(key);
-  return {.bytes = model == nullptr ? 0 : 3 * 4 * model->trainable};
-}
-Operation step_of(const Key& key, const Scale&) {
-  const Model* model = find_model(key);
-  const double tokens = number(key, "batch") * number(key, "seq") * std::max(number(key, "accumulation"), 1.0) /
-                        std::max(number(key, "tp"), 1.0);
-  return {.flops = model == nullptr ? 0 : tokens * model->flops_per_token, .tokens = tokens};
-}
-
-/// Properties that all rows of a family share.
-struct Family {
-  Text name;
-  KeyPart part = {};                                          // part that the key must have
-  Operation (*work)(const Key& key, const Scale&) = nullptr;  // the work as kernels/ops counts it
-  /// Relative spread between launches: the root mean square over 23 launches, two or three on each of eight machines
-  /// with 1, 2 and 4 H200 or H100 (ci/baselines), rounded up. For small messages it is 12 %, because their time depends
-  /// on how fast the host launches.
-  double launch_spread = 0.002;
-  /// Relative spread between days, from the same launches. If it is nullopt, it is three quarters of the spread between
-  /// launches.
-  std::optional<double> day_spread = std::nullopt;
-  double machine_spread = 0.005;
-};
-
-// Chips differ by 2.5 % in bursts of GEMM (PeerClass). HBM with replaced rows is 2.3 % slower in reads.
-constexpr double of_gemm = 0.025, of_memory = 0.012;
-constexpr std::array families{
-    // Includes differences of the clock; this was not measured.
-    Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},
-    // In 13 rounds on 2 H200 it was 3.5 to 5.6 us, and 1.3 to 2.7 us for a kernel of a graph.
-    Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
-    Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
-    Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = of_gemm},
-    Family{.name = "hbm", .part = {"op", "latency"}, .work = walk_of, .machine_spread = of_memory},
-    Family{.name = "hbm", .work = stream_of, .machine_spread = of_memory},
-    Family{.name = "memtest", .work = test_of, .machine_spread = of_memory},
-    Family{.name = "p2p", .part = {"op", "latency"}, .work = walk_of}, Family{.name = "p2p", .work = copy_of},
-    Family{.name = "pcie", .part = {"active"}, .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
-    // For some time after a host has started, its driver clears memory, and copies to the device reach as little as
-    // half of their rate.
-    Family{.name = "pcie", .part = {"op", "h2d"}, .work = copy_of, .launch_spread = 0.16},
-    Family{.name = "pcie", .work = copy_of, .launch_spread = 0.02, .day_spread = 0.03},
-    Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
-    Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
-    Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = of_gemm},
-    // Measured in two launches on one H200.
-    Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
-    // Applies to the other parts, which use the disk; not measured.
-    Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
-    Family{.name = ""},  // applies to all other families
-};
-
-const Family& find_family(const Key& key) {
-  return *std::find_if(families.begin(), families.end(), [&](const Family& f) {
-    return f.name.empty() || (f.name == key.family() && f.part.is_in(key));
-  });
-}
-
-Operation operation(const Key& key, const Scale& scale) {
-  const Family& family = find_family(key);
-  return family.work == nullptr ? Operation{} : family.work(key, scale);
-}
-
-Bound tera_flops(const Key& key, const Scale& scale) { return known(operation(key, scale).flops * 1e-12); }
-Bound giga_bytes(const Key& key, const Scale& scale) { return known(operation(key, scale).bytes * 1e-9); }
-Bound giga_bytes_copied(const Key& key, const Scale& scale) { return times(giga_bytes(key, scale), 0.5); }
-Bound giga_bytes_on_bus(const Key& key, const Scale& scale) {
-  return known(operation(key, scale).bytes * 1e-9 * bus_factor(key, of_group(key, scale).ranks));
-}
-Bound bytes(const Key& key, const Scale& scale) { return known(operation(key, scale).bytes); }
-Bound flops(const Key& key, const Scale& scale) { return known(operation(key, scale).flops); }
-Bound tokens(const Key& key, const Scale& scale) { return known(operation(key, scale).tokens); }
-Bound tokens_of_all(const Key& key, const Scale& scale) { return times(tokens(key, scale), scale.ranks); }
-Bound walk(const Key& key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-6); }
-Bound walk_in_ns(const Key& key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-9); }
-Bound quanta(const Key& key, const Scale&) { return known(number(key, "quanta") * 1e-6); }
-Bound microsecond(const Key&, const Scale&) { return 1e-6; }
-Bound millisecond(const Key&, const Scale&) { return 1e-3; }
-Bound second(const Key&, const Scale&) { return 1; }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The catalogue
 
 constexpr Text training = "*_step";
 constexpr bool yes = true;
@@ -534,38 +222,6 @@ constexpr std::array catalogue{
 };
 // clang-format on
 
-// The last words of a name are its unit.
-struct Unit {
-  Text end, unit;
-  bool lower_is_better = false;
-};
-constexpr std::array<Unit, 21> units{{{"tflops", "TFLOPS"},
-                                      {"tflops_per_ghz", "TFLOPS/GHz"},
-                                      {"tflops_per_w", "TFLOPS/W"},
-                                      {"_gb_per_s", "GB/s"},
-                                      {"_gb", "GB"},
-                                      {"_ns", "ns", yes},
-                                      {"_us", "us", yes},
-                                      {"_ms", "ms", yes},
-                                      {"power_w", "W"},
-                                      {"power_limit_w", "W"},
-                                      {"temperature_c", "C", yes},
-                                      {"_c", "C"},
-                                      {"_mhz", "MHz"},
-                                      {"_gbit", "Gb/s"},
-                                      {"tokens_per_s", "tokens/s"},
-                                      {"tokens_per_s_total", "tokens/s"},
-                                      {"tokens_per_s_per_ghz", "tokens/s/GHz"},
-                                      {"seconds", "", yes},
-                                      {"throttled", "", yes},
-                                      {"stolen", "", yes},
-                                      {"waited", "", yes}}};
-
-const Unit* find_unit(Text metric) {
-  const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return metric.ends_with(u.end); });
-  return found == units.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 std::span<const Metric> metrics() { return catalogue; }
@@ -602,20 +258,13 @@ bool is_catalogued(Text family) {
 std::optional<double> ceiling(const Peaks& peaks, const Key& key, Text metric, const Scale& scale) {
   const Metric* row = find_metric(key, metric);
   if (row == nullptr || row->ceiling == nullptr) return std::nullopt;
-  return row->ceiling(peaks, key, of_group(key, scale));
+  return row->ceiling(peaks, key, work::of_group(key, scale));
 }
 
 std::optional<double> implied_seconds(const Metric& metric, const Key& key, double value, const Scale& scale) {
   const auto work = metric.work == nullptr ? std::nullopt : metric.work(key, scale);
   if (!work || !(value > 0)) return std::nullopt;
   return lower_is_better(metric.name) ? value * *work : *work / value;
-}
-
-const Model* find_model(const Key& key) {
-  const auto found = std::find_if(models.begin(), models.end(), [&](const Model& m) {
-    return m.family == key.family() && m.name == key.part("model");
-  });
-  return found == models.end() ? nullptr : &*found;
 }
 
 bool is_telemetry(Text metric) {
@@ -633,34 +282,5 @@ bool is_training(Text family) { return family == "lora_step" || family == "train
 bool Metric::is_of(Text of) const { return family.empty() || family == of || (family == training && is_training(of)); }
 
 bool is_collective(Text family) { return family == "allreduce" || family == "collectives"; }
-
-Spread spread_of(const Key& key, Text metric) {
-  const Family& family = find_family(key);
-  double launch = family.launch_spread;
-  if (is_collective(key.family())) {
-    if (key.part("launch") == "graph") {
-      launch = 0.008;
-    } else if (metric == "latency_us") {
-      launch = 0.12;
-    } else if (key.number("bytes").value_or(0) < 16 << 20) {
-      launch = 0.03;
-    }
-  }
-  return {launch, family.day_spread.value_or(0.75 * launch), family.machine_spread};
-}
-
-std::string unit_of(Text metric) {
-  const Unit* unit = find_unit(metric);
-  return std::string(unit == nullptr ? "" : unit->unit);
-}
-
-bool lower_is_better(Text metric) {
-  const Unit* unit = find_unit(metric);
-  return metric == "cv" || (unit != nullptr && unit->lower_is_better);
-}
-
-std::string number_text(double value) {
-  return std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? fmt::format("{:.0f}", value) : fmt::format("{:.5g}", value);
-}
 
 }  // namespace shakedown

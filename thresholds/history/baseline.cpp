@@ -1,10 +1,9 @@
-// Selects what a baseline contains, and defines the format of baseline.json.
+// Selects the contents of a baseline: makes, merges and trims baselines.
 #include "thresholds/history/baseline.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <string>
@@ -13,7 +12,6 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/catalogue/metrics.hpp"
-#include "thresholds/results/json_field.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/applicability.hpp"
 
@@ -21,83 +19,6 @@ namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* file_name = "baseline.json";
-
-constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "hosts",     "driver",
-                                    "cuda",   "cublaslt", "nccl", "nvls",  "build_type"};
-
-// Recorded since 2026-11-26, so older baselines do not have them. Results of families without pre-flight do not have
-// the VBIOS.
-constexpr std::array younger_fields{"power_limit_w", "vbios", "plan", "version"};
-
-// GPUs of one machine may have different values of these fields.
-constexpr std::array fields_of_gpus{"power_limit_w", "vbios"};
-
-template <std::size_t n>
-bool is_one_of(const std::array<const char*, n>& fields, const std::string& field) {
-  return std::any_of(fields.begin(), fields.end(), [&](const char* known) { return field == known; });
-}
-
-// Variables that describe where a run took place and not how: GPUs, size of the allocation, log. Devices, ranks and
-// hosts are compared separately.
-constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
-                            "NCCL_DEBUG_FILE"};
-
-/// True if the variable affects figures. On GPUs, variables of MPI do not, because MPI only starts the ranks and moves
-/// no measured data.
-bool decides(const std::string& variable, const Context& context) {
-  const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
-  return !(of_mpi && context.backend == Backend::cuda) &&
-         std::find(places.begin(), places.end(), variable) == places.end();
-}
-
-// Adds values that are known. A version or state that one family did not need, and so did not record, is not a
-// difference.
-void add_known(MachineFacts& facts, const std::map<std::string, std::optional<std::string>>& recorded,
-               const char* name) {
-  const auto found = recorded.find(name);
-  if (found != recorded.end() && found->second) facts[name].insert(*found->second);
-}
-
-MachineFacts facts_of(const std::vector<Results>& results) {
-  MachineFacts facts;
-  for (const char* field : machine_fields) facts[field];
-  std::set<std::string> variables;
-  for (const Results& file : results) {
-    const Context& c = file.context;
-    for (const RankFacts& rank : c.ranks) facts["device"].insert(rank.device);
-    facts["backend"].insert(std::string(name(c.backend)));
-    facts["tier"].insert(std::string(name(c.tier)));
-    facts["ranks"].insert(std::to_string(c.world_size));
-    facts["hosts"].insert(std::to_string(c.hosts));
-    facts["build_type"].insert(c.suite.build_type);
-    facts["plan"].insert(std::to_string(c.plan));
-    facts["version"].insert(c.suite.version);
-    for (const RankFacts& rank : c.ranks) {
-      if (rank.power_limit_w) facts["power_limit_w"].insert(number_text(*rank.power_limit_w));
-    }
-    for (const Row& row : file.rows) {
-      const auto vbios = row.text_by_rank.find("vbios");
-      if (vbios == row.text_by_rank.end()) continue;
-      for (const auto& text : vbios->second) {
-        if (text) facts["vbios"].insert(*text);
-      }
-    }
-    for (const char* name : {"driver", "cuda", "cublaslt", "nccl"}) add_known(facts, c.versions, name);
-    if (c.nccl.nvls) facts["nvls"].insert(*c.nccl.nvls);
-    for (const auto& [variable, value] : c.environment) {
-      if (decides(variable, c)) variables.insert(variable);
-    }
-  }
-  for (const Results& file : results) {
-    for (const std::string& variable : variables) {
-      const auto found = file.context.environment.find(variable);
-      facts[variable].insert(found == file.context.environment.end() ? "unset" : found->second);
-    }
-  }
-  return facts;
-}
 
 std::set<std::string> hosts_of(const Context& context) {
   std::set<std::string> hosts;
@@ -173,9 +94,6 @@ bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
   return equal > by_accident;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// baseline.json
-
 }  // namespace
 
 std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before) {
@@ -200,97 +118,6 @@ std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& be
   return notes;
 }
 
-template <class Archive>
-void members(Archive& archive, LaunchFacts& launch) {
-  archive("started", launch.started)("hosts", launch.hosts).younger("gpus", launch.gpus);
-}
-
-template <class Archive>
-void members(Archive& archive, LeftOut& value) {
-  archive("key", value.key)("metric", value.metric)("launch", value.launch)("value", value.value)("centre",
-                                                                                                  value.centre);
-}
-
-/// Reads or writes the part before the benchmarks.
-template <class Archive>
-void members(Archive& archive, Baseline& baseline) {
-  archive.derived("schema", baseline_schema)("ranks", baseline.ranks)("hosts", baseline.hosts)("facts", baseline.facts);
-  archive("launches", baseline.launches)("left_out", baseline.left_out);
-}
-
-/// One metric of one benchmark.
-struct BaselineRow {
-  std::string key, metric;
-  bool headline = false;
-  Series series;
-};
-
-template <class Archive>
-void members(Archive& archive, BaselineRow& row) {
-  archive("key", row.key)("metric", row.metric)("headline", row.headline);
-  if (const auto units = row.series.units(false); !units.empty()) {
-    archive.derived("median", median(units)).derived("robust_sigma", robust_sigma(units));
-  }
-  archive("launches", row.series.launches)("ranks", row.series.ranks);
-}
-
-namespace {
-
-void require_values(const Field& by_launch, const Baseline& baseline) {
-  for (const auto& [launch, values] : by_launch.value().items()) {
-    if (!baseline.launches.contains(launch)) by_launch.refuse("launch \"" + launch + "\" is not listed under launches");
-    if (values.empty()) by_launch[launch.c_str()].refuse("no values");
-  }
-}
-
-void read_benchmark(const Field& field, Baseline& baseline) {
-  const auto row = read_as<BaselineRow>(field);
-  require_values(field["launches"], baseline);
-  require_values(field["ranks"], baseline);
-  BaselineBenchmark& entry = baseline.benchmarks[row.key];
-  if (row.series.launches.empty()) field["launches"].refuse("no launches");
-  if (!entry.series.emplace(row.metric, row.series).second)
-    field.refuse(row.key + " " + row.metric + " is listed twice");
-  if (!row.headline) return;
-  if (!entry.headline.empty()) field.refuse(row.key + " has two headlines");
-  entry.headline = row.metric;
-}
-
-Baseline read_document(const Field& root) {
-  const Field head = root["baseline"];
-  const int schema = head["schema"].integer();
-  if (schema != baseline_schema) {
-    head["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(baseline_schema) +
-                          "; the file was not touched; use the release that wrote it");
-  }
-  auto baseline = read_as<Baseline>(head);
-  // Baselines from before these variables were excluded.
-  for (const char* place : places) baseline.facts.erase(place);
-  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // the field must exist
-  static_cast<void>(head["ranks"].positive_integer());
-  static_cast<void>(head["hosts"].positive_integer());
-  const Field rows = root["benchmarks"];
-  if (rows.value().empty()) rows.refuse("the baseline has no benchmarks; create it again");
-  rows.each([&](const Field& row) { read_benchmark(row, baseline); });
-  for (const auto& [key, entry] : baseline.benchmarks) {
-    if (entry.headline.empty()) rows.refuse(key + " has no headline metric");
-  }
-  return baseline;
-}
-
-// Returns a stored baseline; nullopt if the file is something else.
-std::optional<Baseline> read_stored(const fs::path& file) {
-  const auto document = read_json(file);
-  if (!document.is_object() || !document.contains("baseline")) return std::nullopt;
-  return read_document(Field(file, "", document));
-}
-
-}  // namespace
-
-bool is_tuning(const std::string& field) { return !is_one_of(machine_fields, field) && !is_younger_fact(field); }
-
-bool is_younger_fact(const std::string& field) { return is_one_of(younger_fields, field); }
-
 std::vector<double> Series::units(bool by_launch) const {
   if (!by_launch && launches.size() == 1) return launches.begin()->second;
   std::vector<double> values;
@@ -300,7 +127,7 @@ std::vector<double> Series::units(bool by_launch) const {
 
 Baseline baseline_of(const std::vector<Results>& results) {
   Baseline baseline;
-  baseline.facts = facts_of(results);
+  baseline.facts = machine_facts_of(results);
   for (const Results& file : results) {
     baseline.ranks = std::max(baseline.ranks, file.context.world_size);
     baseline.hosts = std::max(baseline.hosts, file.context.hosts);
@@ -326,32 +153,13 @@ std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
   for (const auto& [kind, files] : kinds) {
     baselines.push_back(baseline_of(files));
     for (const auto& [field, values] : baselines.back().facts) {
-      if (values.size() < 2 || is_one_of(fields_of_gpus, field)) continue;
+      if (values.size() < 2 || is_fact_of_gpus(field)) continue;
       throw InputError("the files have different configurations: " + field + " is " + joined(values) +
                        " among them; give only files of one configuration");
     }
     if (baselines.back().benchmarks.empty()) throw InputError("no benchmark of these files has a value");
   }
   return baselines;
-}
-
-std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& other, const std::string& of) {
-  std::vector<std::string> result;
-  std::set<std::string> fields;
-  for (const auto& [field, values] : current) fields.insert(field);
-  for (const auto& [field, values] : other) fields.insert(field);
-  const auto known = [](const std::set<std::string>& values) { return values.empty() ? "unknown" : joined(values); };
-  const auto values_of = [](const MachineFacts& facts, const std::string& field) {
-    const auto found = facts.find(field);
-    if (found != facts.end()) return found->second;
-    return is_tuning(field) ? std::set<std::string>{"unset"} : std::set<std::string>{};
-  };
-  for (const std::string& field : fields) {
-    const auto now = values_of(current, field), before = values_of(other, field);
-    if (is_younger_fact(field) && (now.empty() || before.empty())) continue;
-    if (now != before) result.push_back(field + " is " + known(now) + ", " + of + " has " + known(before));
-  }
-  return result;
 }
 
 Baseline merge(const std::vector<Baseline>& baselines) {
@@ -394,6 +202,18 @@ Machine machine_of(const Baseline& baseline, const std::string& launch) {
   return machine;
 }
 
+void erase_values(BaselineBenchmark& entry, const std::string& launch) {
+  for (auto& [metric, series] : entry.series) {
+    series.launches.erase(launch);
+    series.ranks.erase(launch);
+  }
+  std::erase_if(entry.series, [](const auto& series) { return series.second.launches.empty(); });
+}
+
+void erase_benchmarks_without_headline(Baseline& baseline) {
+  std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
+}
+
 }  // namespace
 
 void leave_out_outliers(Baseline& baseline) {
@@ -424,27 +244,15 @@ void leave_out_outliers(Baseline& baseline) {
       out.insert(launch);
       baseline.left_out.push_back({key, entry.headline, launch, value, centre});
     }
-    for (auto& [metric, series] : entry.series) {
-      for (const std::string& launch : out) {
-        series.launches.erase(launch);
-        series.ranks.erase(launch);
-      }
-    }
-    std::erase_if(entry.series, [](const auto& series) { return series.second.launches.empty(); });
+    for (const std::string& launch : out) erase_values(entry, launch);
   }
-  std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
+  erase_benchmarks_without_headline(baseline);
 }
 
 void erase_launch(Baseline& baseline, const std::string& name) {
   baseline.launches.erase(name);
-  for (auto& [key, entry] : baseline.benchmarks) {
-    for (auto& [metric, series] : entry.series) {
-      series.launches.erase(name);
-      series.ranks.erase(name);
-    }
-    std::erase_if(entry.series, [](const auto& series) { return series.second.launches.empty(); });
-  }
-  std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
+  for (auto& [key, entry] : baseline.benchmarks) erase_values(entry, name);
+  erase_benchmarks_without_headline(baseline);
 }
 
 void keep_launches(Baseline& baseline, std::size_t first, std::size_t last) {
@@ -452,53 +260,6 @@ void keep_launches(Baseline& baseline, std::size_t first, std::size_t last) {
   for (const auto& [name, facts] : baseline.launches) by_time.emplace_back(facts.started, name);
   std::sort(by_time.begin(), by_time.end());
   for (std::size_t i = first; i + last < by_time.size(); ++i) erase_launch(baseline, by_time[i].second);
-}
-
-std::string baseline_json(const Baseline& baseline) {
-  std::string text = "{\n\"baseline\": " + json_text(baseline, 2) + ",\n\"benchmarks\": [";
-  const char* separator = "\n";
-  for (const auto& [key, entry] : baseline.benchmarks) {
-    for (const auto& [metric, series] : entry.series) {
-      text += separator + json_text(BaselineRow{key, metric, metric == entry.headline, series}, -1);
-      separator = ",\n";
-    }
-  }
-  return text + "\n]\n}\n";
-}
-
-Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
-  std::vector<Baseline> stored;
-  std::vector<fs::path> results;
-  for (const fs::path& path : paths) {
-    const bool folder = is_folder(path);
-    if (folder && !path_exists(path / file_name)) {
-      results.push_back(path);
-      continue;
-    }
-    const fs::path file = folder ? path / file_name : path;
-    if (auto baseline = read_stored(file)) {
-      stored.push_back(std::move(*baseline));
-    } else if (folder) {
-      throw InputError(file.string() + ": is not a baseline; make one with shakedown baseline create");
-    } else {
-      results.push_back(path);
-    }
-  }
-  if (results.empty()) return merge(stored);
-  if (!stored.empty()) throw InputError("--baseline: stored baselines and result files together; give one kind");
-  const auto files = read_results(results);
-  refuse_faults(files, allow_faults);
-  refuse_virtual(files, "a baseline");
-  return baseline_of(files);
-}
-
-void store_baseline(const fs::path& file, const Baseline& baseline) {
-  std::error_code error;
-  if (is_visible(file) && !read_stored(file)) {
-    throw InputError(file.string() + ": is not a baseline and was not touched; name another place with --out");
-  }
-  fs::create_directories(file.parent_path(), error);
-  replace_file(file, baseline_json(baseline));
 }
 
 fs::path baseline_folder(const Baseline& baseline, const std::vector<Profile>& profiles) {

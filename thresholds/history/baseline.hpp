@@ -8,29 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "thresholds/history/machine_facts.hpp"
 #include "thresholds/results/results.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
 
 inline constexpr int baseline_schema = 2;
-
-/// Facts that must be equal before figures are compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt,
-/// nccl, nvls, build_type, power_limit_w, vbios, plan, version, and every tuning variable. A fact has all values that
-/// occur in the files; it is empty if unknown.
-using MachineFacts = std::map<std::string, std::set<std::string>>;
-
-/// The fields that every MachineFacts has. All other fields are tuning variables, whose value is "unset" if they are
-/// not set.
-bool is_tuning(const std::string& field);
-
-/// True for a field that older baselines do not have: power_limit_w, vbios, plan, version.
-bool is_younger_fact(const std::string& field);
-
-/// Returns the fields that differ, such as "driver is 580.159, the baseline has 570.1", with `of` instead of "the
-/// baseline". Empty if both can be compared. Newer fields are compared only if both sides have them.
-std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& other,
-                                     const std::string& of = "the baseline");
 
 /// The figures of one metric. A launch is one start of a program. Placement, clocks and chosen algorithms differ
 /// between launches, but not between repetitions.

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/files.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 
 namespace shakedown::rehearsal {
@@ -27,9 +26,8 @@ Fault parse_fault(std::string_view text) {
   Fault fault{*what, *what == Weakness::lane ? one_of_18_links : 0};
   if (is_of_rows) fault.rows = text.substr(0, colon);
   if (colon == std::string_view::npos && has_no_part(*what)) return fault;
-  const auto number = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), fault.part);
-  if (error != std::errc() || end != number.data() + number.size() || !(fault.part > 0 && fault.part < 1)) {
+  fault.part = whole_number<double>(colon == std::string_view::npos ? "" : text.substr(colon + 1)).value_or(0);
+  if (!(fault.part > 0 && fault.part < 1)) {
     throw InputError(fmt::format("fault \"{}\": has no part of the rate; write one above 0 and below 1, as in {}:0.05",
                                  text, name(*what)));
   }

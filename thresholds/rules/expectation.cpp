@@ -1,10 +1,9 @@
 #include "thresholds/rules/expectation.hpp"
 
-#include <charconv>
 #include <set>
-#include <sstream>
 
 #include "base/host_list.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -42,18 +41,14 @@ Expected parse_expected(const std::string& text) {
     throw InputError("--expect: " + what + "; write ranks=N,hosts=M,backend=cuda, or some of these; see --help");
   };
   Expected expected;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const auto& part : split(text, ',')) {
     const auto equals = part.find('=');
     const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
     if (const auto backend = named<Backend>(value); name == "backend" && backend) {
       expected.backend = backend;
     } else if (name == "ranks" || name == "hosts") {
-      int count = 0;
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-      if (error != std::errc() || end != value.data() + value.size() || count < 1) {
-        refuse("\"" + value + "\" is not a number of " + name);
-      }
+      const auto count = whole_number<int>(value);
+      if (count.value_or(0) < 1) refuse("\"" + value + "\" is not a number of " + name);
       (name == "ranks" ? expected.ranks : expected.hosts) = count;
     } else {
       refuse("\"" + part + "\" is unknown");

@@ -18,14 +18,6 @@
 namespace shakedown {
 namespace {
 
-using Members = std::map<std::string, Yaml>;
-
-const Yaml& required(const Members& members, const char* name, const Yaml& parent, const char* what) {
-  const auto found = members.find(name);
-  if (found == members.end()) parent.refuse(std::string(what) + " without \"" + name + "\"; add it");
-  return found->second;
-}
-
 int positive(const Yaml& yaml, const char* name) {
   const int value = yaml.integer();
   if (value < 1) yaml.refuse(std::string(name) + " must be at least 1; correct it");

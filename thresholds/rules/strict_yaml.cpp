@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <sstream>
 
 #include "base/files.hpp"
+#include "base/parse_number.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -148,13 +148,12 @@ std::string Yaml::text() const {
 double Yaml::number() const {
   const std::string word = scalar("a number");
   if (is_non_finite(word)) refuse("\"" + word + "\" is not finite; give a number or leave the limit out");
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (is_quoted() || error != std::errc() || end != word.data() + word.size() || is_octal_trap(word)) {
+  const auto value = whole_number<double>(word);
+  if (is_quoted() || !value || is_octal_trap(word)) {
     refuse("expected a number, found \"" + word + "\"; write it without quotes, unit or leading zero");
   }
-  if (!std::isfinite(value)) refuse("\"" + word + "\" is not finite; give a number or leave the limit out");
-  return value;
+  if (!std::isfinite(*value)) refuse("\"" + word + "\" is not finite; give a number or leave the limit out");
+  return *value;
 }
 
 int Yaml::integer() const {
@@ -173,6 +172,12 @@ std::string Yaml::choice(const std::vector<std::string_view>& choices) const {
     refuse("\"" + word + "\" is not possible here; choose one of " + joined(choices));
   }
   return word;
+}
+
+const Yaml& required(const Members& members, std::string_view name, const Yaml& parent, std::string_view what) {
+  const auto found = members.find(std::string(name));
+  if (found == members.end()) parent.refuse(std::string(what) + " without \"" + std::string(name) + "\"; add it");
+  return found->second;
 }
 
 }  // namespace shakedown

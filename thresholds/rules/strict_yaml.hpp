@@ -62,4 +62,9 @@ class Yaml {
   YAML::Mark mark_;
 };
 
+using Members = std::map<std::string, Yaml>;
+
+/// Returns a member that must be there. `what`: the parent, as in "a rule". Errors: InputError.
+const Yaml& required(const Members&, std::string_view name, const Yaml& parent, std::string_view what = "a row");
+
 }  // namespace shakedown

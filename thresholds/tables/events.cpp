@@ -7,8 +7,6 @@
 namespace shakedown {
 namespace {
 
-using Members = std::map<std::string, Yaml>;
-
 const char* flag_of(const Members& members, const char* name) {
   return members.contains(name) && members.at(name).boolean() ? "true" : "false";
 }

@@ -6,20 +6,12 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <string>
-#include <string_view>
 
 #include "base/files.hpp"
 #include "thresholds/rules/strict_yaml.hpp"
 
 namespace shakedown {
-
-inline const Yaml& required(const std::map<std::string, Yaml>& members, std::string_view name, const Yaml& parent) {
-  const auto found = members.find(std::string(name));
-  if (found == members.end()) parent.refuse(fmt::format("a row without \"{}\"; add it", name));
-  return found->second;
-}
 
 /// Returns the text as a C++ literal.
 inline std::string quoted(const Yaml& yaml) {

@@ -1,0 +1,93 @@
+// Tests the examples of README.md and docs/verdict.md on a stored run, with and without a planted fault.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tests/report/acceptance_program.hpp"
+
+namespace shakedown::readme_examples_test {
+namespace {
+
+using namespace acceptance_program;
+
+class Readme : public ShakedownProgram {
+ protected:
+  static std::string text_of_source(const std::string& name) {
+    std::ifstream in(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+  /// Compares the first output block after `heading`: `output` must contain each line. "..." stands for omitted lines.
+  static void expect_first_block(const std::string& name, const std::string& output, const std::string& heading = "") {
+    const std::string start = "```text\n", text = text_of_source(name);
+    const auto begin = text.find(start, text.find(heading));
+    ASSERT_NE(begin, std::string::npos) << name;
+    const auto block = lines_of(text.substr(begin + start.size(), text.find("```", begin + 3) - begin - start.size()));
+    ASSERT_GE(block.size(), 10u) << name;
+    const auto said = lines_of(output);
+    for (const std::string& line : block) {
+      EXPECT_TRUE(line == "..." || std::find(said.begin(), said.end(), line) != said.end())
+          << name << " shows \"" << line << "\", but the judge says:\n"
+          << output;
+    }
+  }
+  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1";
+  const std::string profiles = " --thresholds=" SHAKEDOWN_SOURCE_DIR "/thresholds ";
+};
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfAGpuWithSlowMemory) {
+  constexpr std::size_t victim = 2;
+  std::filesystem::create_directory(folder.path() / "run");
+  for (const auto& entry : std::filesystem::directory_iterator(stored)) {
+    std::ifstream in(entry.path());
+    auto document = nlohmann::json::parse(in);
+    for (auto& row : document["benchmarks"]) {
+      if (entry.path().filename() != "hbm.json") break;
+      auto& values = row["by_rank"]["hbm_gb_per_s"];
+      values[victim] = 0.9 * values[victim].get<double>();
+      row["hbm_gb_per_s"] = *std::min_element(values.begin(), values.end());
+    }
+    folder.write("run/" + entry.path().filename().string(), document.dump());
+  }
+  const Outcome outcome = shakedown("report --results=" + path("run") + profiles);
+  EXPECT_EQ(outcome.exit_code, 1);
+  expect_first_block("README.md", outcome.output);
+}
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfEightHostsWithOneBehindASlowCable) {
+  const Outcome outcome =
+      shakedown("report --families=pairs --results=" SHAKEDOWN_SOURCE_DIR "/tests/data/host-8hosts" + profiles);
+  EXPECT_EQ(outcome.exit_code, 1);
+  expect_first_block("docs/verdict.md", outcome.output, "### Between hosts");
+}
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfAStoredRun) {
+  const std::string judged = "report --results=" + stored.string() + profiles;
+  expect_first_block("docs/verdict.md", shakedown(judged).output);
+  // The README's table of measured values: `key metric` | value | limit.
+  const auto said = lines_of(shakedown(judged + " --all --width=1000").output);
+  const std::regex row(R"(\| .* \| `([^ `]+/[^ `]+ [^ `]+)` \| ([^|]+) \| ([^|]+) \|.*)");
+  int rows = 0;
+  for (const std::string& line : lines_of(text_of_source("README.md"))) {
+    std::smatch part;
+    if (!std::regex_match(line, part, row)) continue;
+    ++rows;
+    EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& finding) {
+      return finding.rfind(part[1].str() + "  ", 0) == 0 &&
+             finding.find("  " + part[2].str() + "  ") != std::string::npos &&
+             finding.find("  " + part[3].str() + "  ") != std::string::npos;
+    })) << line;
+  }
+  EXPECT_EQ(rows, 9);
+}
+
+}  // namespace
+}  // namespace shakedown::readme_examples_test
