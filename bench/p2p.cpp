@@ -2,7 +2,8 @@
 // after it. The n - 1 shifts cover every ordered pair, and load both directions of every port. More rows measure the
 // latency of one load from the memory of a peer. For "read" the destination copies, for "write" the source does; the
 // value is stored at the rank of the destination. A pair with a low value is then measured alone. The full tier, or a
-// filter that names a pair, measures every pair alone, in each direction and in both at once.
+// filter that names a pair, measures every pair alone, in each direction and in both at once. Copies between hosts of
+// one NVLink domain (GB200 NVL72) are waived.
 //
 //   mpirun -np 4 build/bench/bench_p2p
 //   mpirun -np 4 build/bench/bench_p2p --benchmark_filter=src:0/dst:1
@@ -74,6 +75,22 @@ void add_latency(Session& session, const Spec& spec) {
   });
 }
 
+/// Adds a waived row if NVLink connects the GPUs of several hosts, so that the result says what was not measured.
+void add_domain(Session& session, std::size_t bytes) {
+  const auto domain = session.nvlink_domain();
+  if (!session.has_gpus() || !domain) return;
+  const PeerShiftSpec spec{CopyOp::read, Engine::ce, session.ranks_per_host(), bytes};
+  auto name = Key("p2p").set("op", spec.op).set("engine", spec.engine).set("scope", "domain").set("shift", spec.shift);
+  session.add({name.set("bytes", bytes).text(), cost(spec), footprint(spec),
+               [=, of_host = session.ranks_per_host()](Device&) -> std::unique_ptr<Work> {
+                 throw Unsupported("NVLink connects " + std::to_string(*domain) + " GPUs, and a host has " +
+                                   std::to_string(of_host) +
+                                   ": copies between hosts need memory that is shared by fabric handles "
+                                   "(cuMemExportToShareableHandle), which this version does not have");
+               },
+               bandwidth});
+}
+
 using Measured = std::map<std::string, std::vector<RankData>>;
 
 /// Returns the fraction of the upper quartile below which a copy is low. Copies with equal load differ by 0.1 % between
@@ -129,6 +146,7 @@ void register_p2p(Session& session) {
   // this one, which gives 337 GB/s. Without that data the rate is 375 GB/s.
   if (cuda && full) add_pair(session, PeerShiftSpec{CopyOp::read, Engine::sm, 1, bytes, true}, bandwidth);
   each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });
+  add_domain(session, bytes);
   if (!pairs) {
     session.then([=](Session& s, const auto& measured) {
       add_low_pairs(s, measured, engine, bytes);
