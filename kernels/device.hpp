@@ -209,8 +209,10 @@ struct DeviceInfo {
   std::optional<std::uint64_t> memory_bytes;
   /// Versions of driver, cuda, cublaslt, cudnn and nccl; an absent one is unknown.
   std::map<std::string, std::string> versions;
-  std::optional<std::string> nvls;   // "on" or "off"
-  std::optional<bool> multicast;     // true if the GPU and its fabric support it, which NVLS needs
+  std::optional<std::string> nvls;  // "on" or "off"
+  std::optional<bool> multicast;    // true if the GPU and its fabric support it, which NVLS needs
+  /// Time in which the driver compiled the first kernels from PTX; 0 if it did not need to.
+  std::optional<double> jit_seconds;
   std::vector<NcclLink> nccl_links;  // links that NCCL has made so far, as far as this rank knows
 };
 

@@ -77,4 +77,27 @@ Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own) {
   return number_fact(worst, text);
 }
 
+std::string own_namespaces(const std::filesystem::path& root) {
+  std::vector<std::string> names;
+  for (const auto* kind : {"ipc", "pid"}) {
+    std::error_code error;
+    names.push_back(std::filesystem::read_symlink(root / "proc/self/ns" / kind, error).string());
+    if (error) return "";
+  }
+  return joined(names, " ");
+}
+
+Fact ranks_apart(const std::vector<std::string>& namespaces, std::size_t own) {
+  if (namespaces[own].empty()) return number_fact(std::nullopt, "the namespaces of this process are unknown");
+  std::vector<std::string> apart;
+  for (std::size_t rank = 0; rank < namespaces.size(); ++rank) {
+    if (!namespaces[rank].empty() && namespaces[rank] != namespaces[own]) apart.push_back(std::to_string(rank));
+  }
+  const std::string ranks = apart.size() == 1 ? "local rank " : "local ranks ";
+  return number_fact(static_cast<double>(apart.size()),
+                     apart.empty() ? ""
+                                   : ranks + joined(apart) + (apart.size() == 1 ? " is" : " are") +
+                                         " in other containers (IPC or process namespaces)");
+}
+
 }  // namespace shakedown

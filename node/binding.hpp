@@ -28,4 +28,12 @@ std::set<int> cores_of(const std::filesystem::path& root, const std::string& cpu
 /// are enough cores for all ranks.
 Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own);
 
+/// Returns the IPC and process namespaces of this process ("ipc:[4026531839] pid:[4026531836]"); empty if unknown.
+std::string own_namespaces(const std::filesystem::path& root = "/");
+
+/// Returns the number of ranks of a host whose namespaces are not those of rank `own`, from those of all ranks. CUDA
+/// shares no memory of a GPU with them. A number above 0 has an explanation such as "local ranks 1, 2 are in other
+/// containers". Unknown if those of rank `own` are.
+Fact ranks_apart(const std::vector<std::string>& namespaces, std::size_t own);
+
 }  // namespace shakedown

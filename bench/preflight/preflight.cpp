@@ -63,6 +63,13 @@ const Facts* own_gpu(const InspectionContext& context) {
   return nullptr;
 }
 
+/// Returns the seconds that the driver took to compile the first kernels of this program; 0 if the program has machine
+/// code for the GPU. The driver keeps what it has compiled, so a second run takes less.
+Fact jit_fact(const InspectionContext& context) {
+  const auto seconds = context.device ? context.device->jit_seconds : std::nullopt;
+  return number_fact(seconds, seconds.value_or(0) > 0 ? "the program has no machine code for this GPU, only PTX" : "");
+}
+
 /// Returns the current state of the GPU. The device must be open, because an idle GPU lowers the speed of its PCIe
 /// link. Facts about other programs on the GPU come from the earlier reading.
 Facts gpu_state(World&, const InspectionContext& context) {
@@ -76,6 +83,7 @@ Facts gpu_state(World&, const InspectionContext& context) {
   }
   facts["cuda_opens"] = yes_or_no(context.device.has_value(), context.no_device);
   facts["multicast"] = yes_or_no(context.device ? context.device->multicast : std::nullopt);
+  facts["jit_s"] = jit_fact(context);
   return facts;
 }
 
@@ -122,6 +130,7 @@ Facts binding(World& world, const InspectionContext& context) {
   for (const auto& list : local.gather(cpus.list)) cores.push_back(cores_of(root, list));
   Facts facts;
   facts["ranks_per_core"] = ranks_per_core(cores, static_cast<std::size_t>(local.rank()));
+  facts["ranks_apart"] = ranks_apart(local.gather(own_namespaces()), static_cast<std::size_t>(local.rank()));
   facts["cpus"] = text_fact(cpus.list.empty() ? std::nullopt : std::optional(cpus.list));
   facts["slurm_job"] = text_fact(slurm_job(process_environment()));
   const auto* const gpu = own_gpu(context);

@@ -31,7 +31,9 @@ int ordinal_for(const Placement& placement, int visible) {
 }
 
 CudaDevice::CudaDevice(int ordinal, const Placement& placement)
-    : gpu_(ordinal, placement), info_(read_facts(ordinal)), cycles_(gpu_) {}
+    : gpu_(ordinal, placement), info_(read_facts(ordinal)), cycles_(gpu_) {
+  info_.jit_seconds = seconds_of_jit();
+}
 
 DeviceInfo CudaDevice::info() const {
   auto info = info_;

@@ -1,6 +1,7 @@
 // One block per multiprocessor reads its cycle counter (clock64) and the GPU's timer (%globaltimer), once at each end
 // of an interval; PTX ISA, section Special Registers. A multiprocessor that missed an end is not counted. Each interval
 // has its own sum, so that the cycles of an operation are a median over samples, as its time is.
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,17 @@ __global__ void end_kernel(Begin* begins, unsigned most, Sum* sum) {
 unsigned blocks(const Gpu& gpu) { return static_cast<unsigned>(gpu.multiprocessors()); }
 
 }  // namespace
+
+/// The driver compiles PTX for the GPU itself, whose version is then above that of the PTX. Machine code for an older
+/// GPU of the same major version has the version of its PTX.
+double seconds_of_jit() {
+  using Clock = std::chrono::steady_clock;
+  cudaFuncAttributes attributes{};
+  const auto begin = Clock::now();
+  check(cudaFuncGetAttributes(&attributes, begin_kernel));
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  return attributes.ptxVersion < attributes.binaryVersion ? took.count() : 0;
+}
 
 CycleCounter::CycleCounter(const Gpu& gpu)
     : gpu_(gpu),

@@ -30,4 +30,8 @@ class CycleCounter {
   Buffer begins_, sums_;
 };
 
+/// Loads a kernel. Returns the seconds that the driver took to compile it and the kernels next to it from PTX; 0 if the
+/// program has machine code for this GPU.
+double seconds_of_jit();
+
 }  // namespace shakedown::cuda

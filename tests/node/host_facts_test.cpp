@@ -378,6 +378,30 @@ TEST(Binding, OfThisProcessIsItsCoresAndTheNodeThatHasThemAll) {
   EXPECT_FALSE(own_cpus().list.empty());
 }
 
+TEST(Binding, NamesTheRanksInOtherContainers) {
+  const std::string host = "ipc:[1] pid:[2]", other = "ipc:[3] pid:[2]";
+  EXPECT_EQ(ranks_apart({host, host}, 0).number, 0);
+  EXPECT_FALSE(ranks_apart({host, host}, 0).text);
+  const auto one = ranks_apart({host, host, other}, 0), two = ranks_apart({host, host, other}, 2);
+  EXPECT_EQ(one.number, 1);
+  EXPECT_EQ(one.text, "local rank 2 is in other containers (IPC or process namespaces)");
+  EXPECT_EQ(two.number, 2);
+  EXPECT_EQ(two.text, "local ranks 0, 1 are in other containers (IPC or process namespaces)");
+  EXPECT_EQ(ranks_apart({host, ""}, 0).number, 0) << "unknown is not apart";
+  EXPECT_FALSE(ranks_apart({"", host}, 0).number);
+}
+
+TEST(Binding, ReadsItsNamespaces) {
+  const MadeUpHost host;
+  EXPECT_EQ(own_namespaces(host.root()), "");
+  std::filesystem::create_directories(host.root() / "proc/self/ns");
+  std::filesystem::create_symlink("ipc:[4026531839]", host.root() / "proc/self/ns/ipc");
+  EXPECT_EQ(own_namespaces(host.root()), "") << "the other is unknown";
+  std::filesystem::create_symlink("pid:[4026531836]", host.root() / "proc/self/ns/pid");
+  EXPECT_EQ(own_namespaces(host.root()), "ipc:[4026531839] pid:[4026531836]");
+  EXPECT_FALSE(own_namespaces().empty());
+}
+
 TEST(Binding, NamesTheCoreThatRanksShare) {
   const std::vector<std::set<int>> pinned(4, std::set<int>{0});
   EXPECT_EQ(ranks_per_core(pinned, 2).number, 4);

@@ -542,6 +542,28 @@ TEST(Preflight, SaysHowManyRanksShareACore) {
   expect_failure(machine, "ranks_per_core", "rank 0 node0 GPU-1000 0000:10:00.0", "4 ranks share core 0");
 }
 
+TEST(Preflight, NamesRanksInOtherContainersAndKernelsThatTheDriverCompiles) {
+  Machine healthy(4), machine(4), kernels;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    healthy.set(rank, "binding", "ranks_apart", 0.0);
+    healthy.set(rank, "gpu", "jit_s", 0.0);
+  }
+  EXPECT_EQ(healthy.judged().exit_code, 0);
+  machine.set(3, "binding", "ranks_apart", 3,
+              "local ranks 0, 1, 2 are in other containers (IPC or process namespaces)");
+  const auto apart = only_complaint(machine.judged());
+  EXPECT_EQ(apart.metric, "ranks_apart");
+  EXPECT_FALSE(apart.counts()) << "a warning";
+  EXPECT_EQ(apart.detail, "local ranks 0, 1, 2 are in other containers (IPC or process namespaces)");
+  for (std::size_t rank = 0; rank < 8; ++rank) kernels.set(rank, "gpu", "jit_s", 12.5, "only PTX for this GPU");
+  const auto verdict = kernels.judged();
+  const auto compiled = only_complaint(verdict);
+  EXPECT_EQ(compiled.metric, "jit_s");
+  EXPECT_EQ(compiled.value, 12.5);
+  EXPECT_FALSE(compiled.counts()) << "it costs the first run some seconds";
+  EXPECT_EQ(verdict.exit_code, 0);
+}
+
 TEST(Preflight, MissesWhatCouldNotBeReadAndSaysWhy) {
   Machine machine;
   machine.set(3, "gpu", "pcie_width", std::nullopt, "not supported");

@@ -58,7 +58,7 @@ TEST(WideSums, AreThoseOfF64InAnyRange) {
   }
 }
 
-/// What f32 alone would lose: small values after a large one, and a sum that cancels.
+/// f32 alone would lose small values after a large one, and a sum that cancels.
 TEST(WideSums, KeepWhatF32Loses) {
   std::vector<float> values(100000, 1e-3F);
   values.front() = 1e4F;
