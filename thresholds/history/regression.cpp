@@ -288,7 +288,7 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
   return judge_regression(BaselinePair(current, baseline), options);
 }
 
-Regression judge_regression(const Baseline& now, const Baseline& before, const RegressionOptions& options) {
+Regression judge_launches(const Baseline& now, const Baseline& before, const RegressionOptions& options) {
   const Measured no_files(std::vector<Results>{});
   return judge_regression(BaselinePair(no_files, now, before), options);
 }

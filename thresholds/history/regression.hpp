@@ -56,7 +56,7 @@ struct BaselinePair {
 Regression judge_regression(BaselinePair, const RegressionOptions& = {});
 Regression judge_regression(const Measured& current, const Baseline&, const RegressionOptions& = {});
 /// Compares two sets of launches without their files.
-Regression judge_regression(const Baseline& now, const Baseline& before, const RegressionOptions& = {});
+Regression judge_launches(const Baseline& now, const Baseline& before, const RegressionOptions& = {});
 
 /// The largest loss against a baseline that passes in a verdict, by default.
 inline constexpr double default_tolerance = 0.05;

@@ -57,7 +57,7 @@ void find_changes(Course& course, std::size_t begin, std::size_t end, std::size_
   if (end - begin < 2) return;
   const std::size_t at = likely_change(course, begin, end);
   const Regression judged =
-      judge_regression(launches_of(course, at, end), launches_of(course, begin, at), {.comparisons = comparisons});
+      judge_launches(launches_of(course, at, end), launches_of(course, begin, at), {.comparisons = comparisons});
   const Change& change = judged.changes.front();
   if (change.trend != Trend::worse && change.trend != Trend::better) return;
   find_changes(course, begin, at, comparisons);
