@@ -95,7 +95,7 @@ TEST(WrongUsage, IsRefusedWithTheNameOfTheFlagAndTheReason) {
            {"accept", {"--tolerance=-1"}, "--tolerance: '-1' must be at least 0"},
            {"accept", {"--tolerance=1"}, "--tolerance: '1' must be at least 0"},
            {"measure", {"--for=1h"}, "--for: measure does not take it; it is a flag of accept"},
-           {"report", {"--width=39"}, "--width: '39' must be a number of columns from 40"},
+           {"report", {"--width=39"}, "--width: '39' must be a number of columns, at least 40"},
            {"report", {"--color=red"}, "--color: 'red' is not one of yes, no"},
            {"report", {"--scontrol"}, "--scontrol: report does not take it; it is a flag of fleet, nodes"},
            {"report", {"stray"}, "unknown flag \"stray\""},

@@ -153,7 +153,7 @@ if wants dies; then
 fi
 if wants late; then
   measure late not0 '^\[7/.*allreduce' ip link set "${bridge}7" down
-  expect "the host that died in an AllReduce is named, and no other" names_only late 'n7 does not answer in an AllReduce'
+  expect "the host that died in an AllReduce is named, and no other" names_only late 'n7 does not answer any of its partners in an AllReduce'
   expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' late.json)" = 8
 fi
 finish

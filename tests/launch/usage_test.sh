@@ -11,11 +11,11 @@ expect "the old name of a verb is refused with its new one" eval 'says "roll is 
 for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat --out=x|unknown action .creat. .did you mean create\?." \
   "accept --familes=gemm|unknown flag .--familes=gemm.; see --help .did you mean --families\?." \
   "report --result=x|did you mean --results\?" "accept --tolerance=-1|--tolerance: .-1. must be at least 0" \
-  "report --width=1 --results=x|--width: .1. must be a number of columns from 40" "accept --family=gemm|--family is now called --families" \
-  "nodes --scontrol --kubectl --results=x|--scontrol and --kubectl: give one" "repotr|unknown verb .repotr. .did you mean report\?." \
+  "report --width=1 --results=x|--width: .1. must be a number of columns, at least 40" "accept --family=gemm|--family is now called --families" \
+  "nodes --scontrol --kubectl --results=x|--scontrol and --kubectl cannot be combined" "repotr|unknown verb .repotr. .did you mean report\?." \
   "accept --families=gem|.gem. is not one of .*.did you mean gemm\?." "report --results=$stored --families=hbn|--families: .hbn. is not a family .did you mean hbm\?." \
   "report --results=$stored --thresholds=h200-smx|--thresholds: h200-smx: no such file .did you mean h200-sxm\?." \
-  "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. must be a number of columns from 40" \
+  "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. must be a number of columns, at least 40" \
   "measure --for=8m|--for: measure does not take it; it is a flag of accept" "baseline --out=x|unknown action" \
   "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. must be above 0"; do
   # shellcheck disable=SC2086  # words

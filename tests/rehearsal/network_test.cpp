@@ -290,7 +290,7 @@ TEST(Network, NamesAHostThatDiesInAnAllReduce) {
   const auto judgement = judged(std::move(results));
   ASSERT_EQ(judgement.suspects.size(), 1U);
   EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_node});
-  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer in an AllReduce"), std::string::npos);
+  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer any of its partners in an AllReduce"), std::string::npos);
 }
 
 TEST(Network, WrongDataBetweenHostsFails) {
@@ -318,7 +318,7 @@ TEST(Network, OfTwoHostsSaysThatASlowRailIsOfOneOrTheOther) {
   ASSERT_EQ(judgement.suspects.size(), 1U);
   const auto& d = judgement.suspects.front();
   EXPECT_EQ(d.causes, (std::vector{Cause::slow_nic, Cause::configuration}));
-  EXPECT_NE(d.detail.find("slow between node0000 and node0001 against the other rails"), std::string::npos) << d.detail;
+  EXPECT_NE(d.detail.find("slow between node0000 and node0001"), std::string::npos) << d.detail;
 }
 
 TEST(Network, OfTwoHostsTellsNoEndFromTheOther) {

@@ -352,8 +352,8 @@ TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
            {"accept --run-id=x", "--run-id: accept does not take it"},
            {"measure --html=x", "--html: measure does not take it"},
            {"measure --for=1m", "--for: measure does not take it; it is a flag of accept"},
-           {"report --expect=ranks=4 --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"},
-           {"nodes --site=x --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"}}) {
+           {"report --expect=ranks=4 --verdict=" + path("verdict.json"), "has no effect on a stored verdict"},
+           {"nodes --site=x --verdict=" + path("verdict.json"), "has no effect on a stored verdict"}}) {
     const Outcome outcome = shakedown(words);
     EXPECT_EQ(outcome.exit_code, 2) << words;
     EXPECT_NE(outcome.output.find(reason), std::string::npos) << words << ": " << outcome.output;

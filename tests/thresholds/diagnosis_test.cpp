@@ -283,7 +283,7 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
   const Diagnosis node = only(slow.culprits());
   EXPECT_EQ(causes_text(node), "slow node or configuration");
   EXPECT_EQ(node.places[0].host, "node2");
-  EXPECT_NE(node.detail.find("the node is at fault, not the network"), std::string::npos) << node.detail;
+  EXPECT_NE(node.detail.find("the node is at fault and not the network"), std::string::npos) << node.detail;
 
   Measured network(32, 4);
   network.busbw = 100;

@@ -598,7 +598,6 @@ TEST(Preflight, ThatFailsStandsForAllThatWasNotMeasured) {
   EXPECT_EQ(keys, (std::vector<std::string>{"preflight/of:gpu", "machine/preflight"}));
   const auto& rest = verdict.findings.back();
   EXPECT_EQ(rest.status, Status::missing);
-  EXPECT_NE(rest.detail.find("was not measured: "), std::string::npos);
   EXPECT_NE(rest.detail.find("gemm"), std::string::npos);
   EXPECT_NE(rest.next.find("--despite-preflight"), std::string::npos);
 }
