@@ -55,7 +55,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   const auto lock = folder / "lock";
   if (!fs::is_regular_file(lock)) return std::nullopt;
   if (const auto why = field_of(lock, "broke off"))
-    return shown(folder).string() + " belongs to a run that is still running or was aborted: " + *why;
+    return shown(folder).string() + " belongs to a run that was not completed: " + *why;
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   // Before a run ends, its own process and child processes judge it, as under ctest. They may read the folder.
   const auto owner = owner_here(lock);

@@ -324,7 +324,7 @@ int report_watch(const fs::path& folder, const Arguments& arguments, const Reaso
   for (const auto& [flag, given] : judged_already) {
     if (!given) continue;
     throw InputError(std::string(flag) +
-                     ": is a soak, whose rounds were already judged; judge one of its rounds: " +
+                     ": has no effect on a soak, whose rounds were already judged; judge one of its rounds: " +
                      (folder / "rounds").string() + " has the last");
   }
   const auto soak = read_soak(folder);

@@ -25,7 +25,7 @@ for signal in TERM INT HUP; do
   expect "  says so, and keeps the verdict" eval 'says "ended by SIG$signal" && grep -q "\"verdict\": \"incomplete\"" results/latest/verdict.json'
   verdict=$(tail -n 1 out)
   run 3 "$build/bin/shakedown" report --results=results
-  expect "  which is the same wherever the run is judged" eval '[[ $(tail -n 1 out) == "$verdict" ]] && prints "incomplete run: ended by SIG$signal"'
+  expect "  which is the same wherever the run is judged" eval '[[ $(tail -n 1 out) == "$verdict" ]] && prints "not completed: ended by SIG$signal"'
   ends begun $signal
   expect "  at its very start it ends with a verdict, too" eval '[[ $code == 3 && $(tail -n 1 out) == "VERDICT: INCOMPLETE 0/0"* ]]'
 done
