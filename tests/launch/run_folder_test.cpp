@@ -202,7 +202,8 @@ TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
   write(results / "lock");
   EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
-  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("files that belong to no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("files that belong to no run"),
+            std::string::npos);
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 
@@ -232,7 +233,7 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
 
   RunFolder::take(folder, "").break_off("ended by\nSIGTERM");
   std::ofstream(folder / "verdict.json") << "{}";
-  EXPECT_EQ(unfinished(folder), folder.string() + " belongs to a run that is still running or was aborted: ended by SIGTERM")
+  EXPECT_EQ(unfinished(folder), folder.string() + " belongs to a run that was not completed: ended by SIGTERM")
       << "its verdict is of a part";
 }
 
