@@ -72,7 +72,9 @@ RunFile::RunFile(fs::path path, Mode mode) : path_(std::move(path)) {
   struct stat facts {};
   const bool known = fstat(file_.get(), &facts) == 0;
   if (!known || !S_ISREG(facts.st_mode) || facts.st_nlink != 1) {
-    refuse(path_, "is not a file of this run alone; remove it, or name another folder with --results=DIR");
+    refuse(path_,
+           "has another name elsewhere (a hard link), or is no plain file; remove it, or name another folder with "
+           "--results=DIR");
   }
   if (mode == Mode::replace && ftruncate(file_.get(), 0) != 0) refuse(path_, error_text());
 }

@@ -1,8 +1,8 @@
 // A full training step, as used in cluster tests: forward, backward, AllReduce of the gradients, AdamW. It trains every
 // parameter of GPT-2 (124 million; LayerNorm, GELU, learned positions, tied head) in bf16 with fp32 master weights, on
-// random weights. Several ranks also run a variant with a sharded optimizer, and fully sharded GPT-2, Qwen2-7B and
-// Llama-8B. Many cluster tests call encoder_163m GPT-2; it is included for comparison with their figures (see
-// transformer/shape.hpp). A machine without GPUs runs two small layers of each.
+// random weights. Runs with several ranks also have a variant with a sharded optimizer, and fully sharded GPT-2,
+// Qwen2-7B and Llama-8B. Many cluster tests call encoder_163m GPT-2; it is included for comparison with their figures
+// (see transformer/shape.hpp). A machine without GPUs runs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan

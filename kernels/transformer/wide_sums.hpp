@@ -9,7 +9,8 @@
 namespace shakedown::training {
 
 /// f32 operations that round once each. A compiler for GPUs would combine a product and a sum otherwise, and the errors
-/// that the sums compute would be those of other operations. Templates, because the intrinsics are not constexpr.
+/// that the sums compute would be those of other operations. These
+/// functions are templates, because constexpr functions cannot call CUDA's intrinsics.
 struct Rounded {
   template <class T>
   static constexpr T add(T a, T b) {

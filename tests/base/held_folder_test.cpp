@@ -54,7 +54,7 @@ TEST_F(HeldFolderTest, FollowsNoLinkThatIsPutInARun) {
   EXPECT_EQ(text("results/run/soak.jsonl"), "round\n");
   EXPECT_NE(refusal([&] { RunFile(run.path() / "log", RunFile::Mode::append); }).find("log: cannot be written"),
             std::string::npos);
-  EXPECT_NE(refusal([&] { RunFile(run.path() / "lock", RunFile::Mode::replace); }).find("is not a file of this run alone"),
+  EXPECT_NE(refusal([&] { RunFile(run.path() / "lock", RunFile::Mode::replace); }).find("has another name elsewhere"),
             std::string::npos);
   EXPECT_EQ(text("secret"), "of root");
 }

@@ -219,8 +219,8 @@ TEST(Phases, OfAStepAddUpWithinTenPercent) {
   const auto starts = [](const std::string& text, const char* start) { return text.rfind(start, 0) == 0; };
   EXPECT_EQ(with(90, 10, 40), "");
   EXPECT_EQ(with(90, 2, 40), "") << "8 % less";
-  EXPECT_TRUE(starts(with(90, 25, 40), "with its waiting time, contradicts a step of 100 ms"));
-  EXPECT_TRUE(starts(with(70, 10, 20), "with its waiting time, contradicts a step of 100 ms"));
+  EXPECT_TRUE(starts(with(90, 25, 40), "together with the waiting time, does not give the step's 100 ms"));
+  EXPECT_TRUE(starts(with(70, 10, 20), "together with the waiting time, does not give the step's 100 ms"));
   EXPECT_EQ(with(90, 10, 47), "") << "the phases are 7.8 % more";
   EXPECT_TRUE(starts(with(90, 10, 52), "contradicts its phases, 102 ms"));
   EXPECT_TRUE(starts(with(90, 10, 13), "contradicts its phases, 63 ms"));

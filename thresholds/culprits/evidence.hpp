@@ -25,7 +25,8 @@ bool bad(const Finding&);
 
 class RunEvidence {
  public:
-  /// The benchmarks and findings must outlive the object. If there are several numbers of ranks, it uses the largest.
+  /// The benchmarks and findings must outlive the object. Of launches with different numbers of ranks, it uses the
+  /// largest.
   RunEvidence(const Benchmarks&, UnitTable, const std::vector<Finding>&);
 
   const Context* context() const { return context_; }  // null if nothing was measured

@@ -191,7 +191,7 @@ class Investigation {
     d.fails = fails;
     d.places = {host_culprit(host)};
     d.place_count = 1;
-    d.detail = nearly     ? std::to_string(slow_ranks.size()) + " of its " + plural(ranks.size(), "rank") + " are outliers"
+    d.detail = nearly ? std::to_string(slow_ranks.size()) + " of its " + plural(ranks.size(), "rank") + " are outliers"
                : only_own ? "its GPUs and links are normal"
                           : "its ranks are slower than those of the other hosts";
     d.detail += alone(host) + facts_.hint(ranks);
@@ -217,8 +217,8 @@ class Investigation {
                 : "; the AllReduce inside it is normal";
   }
 
-  // Adds hosts that are slightly slower and are the only ones with another value of a fact. The fact or the host may be
-  // the cause.
+  // Adds hosts that are slightly slower and are the only ones with another value of a fact, such as the VBIOS. Either
+  // the host or that fact may make them slower.
   void judge_lone_hosts() {
     for (const Population& p : evidence_.table().populations) {
       if (!p.host) continue;

@@ -14,7 +14,8 @@ namespace {
 using Partners = std::vector<int>;
 
 constexpr int rounds_of_a_kind = 3;
-/// Fractions of the usual rate of a rail, and of the usual AllReduce. A host or pair below them is measured again.
+/// A pair below `doubtful_rate` of the usual rate of its rail is measured again, and a host below `doubtful_sum` of the
+/// usual AllReduce.
 constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7, implausible_rate = 0.8;
 
 /// Adds the pairs of round k of the circle method: all hosts rotate except the last.

@@ -391,7 +391,7 @@ class RowCheck {
         const double sum = *mine + at(exposed).value_or(0);
         if (std::abs(sum / (*took * 1e3) - 1) > tolerance)
           refuse("compute_ms", *mine,
-                 "with its waiting time, contradicts a step of " + number_text(*took * 1e3) + " ms", rank);
+                 "together with the waiting time, does not give the step's " + number_text(*took * 1e3) + " ms", rank);
       }
       // Cycles were counted in the same steps. At the power limit the clock differs, because a GPU that waits for
       // others draws less power and its clock rises.
@@ -426,7 +426,8 @@ class RowCheck {
     const auto cv = shakedown::run_value(benchmark_, "cv");
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),
-           cv ? "the samples scatter too much: cv " + number_text(*cv) + ", at most " + number_text(most->second) + " allowed"
+           cv ? "the samples scatter too much: cv " + number_text(*cv) + ", at most " + number_text(most->second) +
+                    " allowed"
               : "cv is missing: fewer than 5 samples?",
            {}, Status::inconclusive);
   }

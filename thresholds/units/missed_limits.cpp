@@ -1,5 +1,6 @@
 // Decides which units miss limits by themselves. A slow GPU must not pass: if it misses its limits in most rows of a
-// class, it does so by itself, unless it is a healthy chip with a low clock at the power limit.
+// class, the misses are its own and not those of its peers, unless it is a healthy chip with a low clock at the power
+// limit.
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>

@@ -322,8 +322,8 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   return finding;
 }
 
-// Returns the finding about values that no other value confirms. The programs repeat such rows. If there are no
-// repetitions, the verdict is inconclusive.
+// Returns the finding about values that no other value confirms. The programs measure such a row once more. Without a
+// second measurement the verdict is inconclusive.
 Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);

@@ -48,7 +48,7 @@ struct PeerValue {
   bool noted = false;  // true: an outlier that no other value confirms, so it is doubtful
 };
 
-/// The value of a host, over all its ranks. If the host is at fault, all of them are slow.
+/// The value of a host, over all its ranks. If the host is at fault, all its ranks are slow.
 struct PeerHost {
   std::string host;
   double value = 0, shortfall = 0;
