@@ -193,16 +193,16 @@ std::string with_earlier(const std::string& text, const EarlierRun& run, const V
   return text.substr(0, rest) + again_text(run.name, run.verdict, now, style) + text.substr(rest);
 }
 
-/// Checks the ledger before the measurement. False if the run adds no event to one.
-bool adds_event(const AcceptOptions& options) {
-  const auto ledger = ledger_of(options.judge);
-  if (!ledger) return false;
+/// Returns the ledger to which the run will add its events, checked before the measurement; nullopt if it adds none.
+std::optional<fs::path> checked_ledger(const AcceptOptions& options) {
+  auto ledger = ledger_of(options.judge);
+  if (!ledger) return std::nullopt;
   if (options.soak_s || options.resume || !options.chip.empty()) {
     say("a soak or a virtual run adds no event to the ledger");
-    return false;
+    return std::nullopt;
   }
   require_ledger(*ledger);
-  return true;
+  return ledger;
 }
 
 }  // namespace
@@ -215,7 +215,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
   read_references(options.judge);  // before any measurement, so that errors in these files are reported early
-  const bool in_ledger = adds_event(options);
+  const auto ledger = checked_ledger(options);
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
@@ -225,7 +225,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const Judged judged = judge_or_say_why_not(options, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
-  if (in_ledger) code = record_run(options.judge, judged, run.path(), run.id(), code);
+  if (ledger) code = record_run(*ledger, judged, run.path(), run.id(), code);
   const auto style = style_of(options.judge);
   const auto shown = terminal_text(verdict, style);
   std::fputs((earlier ? with_earlier(shown, *earlier, verdict, style) : shown).c_str(), stdout);

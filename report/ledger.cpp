@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <random>
 #include <set>
 
 #include "base/host_list.hpp"
+#include "base/sha256.hpp"
 #include "base/shown_path.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
@@ -26,12 +26,7 @@ fs::path required_ledger(const Arguments& arguments) {
   return *folder;
 }
 
-std::string random_id() {
-  std::random_device random;
-  char text[24];
-  std::snprintf(text, sizeof text, "%08x%08x", random(), random());
-  return text;
-}
+std::string random_id() { return hexadecimal(random_bytes(8)); }
 
 void add_run(const fs::path& ledger, const Judged& judged, const fs::path& run, const std::string& run_id) {
   for (LedgerEvent& event : events_of(judged.verdict, judged.measured.get(), shown(run))) {
@@ -119,12 +114,9 @@ std::optional<fs::path> ledger_of(const Arguments& arguments) {
   return read_site(*arguments.site).ledger;
 }
 
-int record_run(const Arguments& arguments, const Judged& judged, const fs::path& run, const std::string& run_id,
-               int code) {
-  const auto ledger = ledger_of(arguments);
-  if (!ledger) return code;
+int record_run(const fs::path& ledger, const Judged& judged, const fs::path& run, const std::string& run_id, int code) {
   try {
-    add_run(*ledger, judged, run, run_id);
+    add_run(ledger, judged, run, run_id);
     return code;
   } catch (const InputError& error) {
     std::fprintf(stderr, "shakedown: %s\n", error.what());

@@ -11,9 +11,10 @@ namespace shakedown {
 /// Returns the folder of --ledger, SHAKEDOWN_LEDGER or the site file; nullopt if none names one.
 std::optional<std::filesystem::path> ledger_of(const Arguments&);
 
-/// Adds an event for each node of a run, if there is a ledger. Returns `code`, or 3 instead of 0 with a line on stderr
+/// Adds an event for each node of a run to this ledger. Returns `code`, or 3 instead of 0 with a line on stderr
 /// if the ledger cannot be written. `run_id` is for a run without results.
-int record_run(const Arguments&, const Judged&, const std::filesystem::path& run, const std::string& run_id, int code);
+int record_run(const std::filesystem::path& ledger, const Judged&, const std::filesystem::path& run,
+               const std::string& run_id, int code);
 
 /// shakedown ledger add: adds an event for each node that --node names, or for each node of the runs in --results.
 int add_to_ledger(const Arguments&);
