@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/judge.hpp"
 #include "thresholds/rules/crashed.hpp"
 #include "thresholds/rules/leaked_memory.hpp"
 #include "thresholds/rules/start.hpp"
