@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/process.hpp"
+#include "node/fact.hpp"
 #include "node/inventory.hpp"
 
 namespace shakedown {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "node/inventory.hpp"
+#include "node/fact.hpp"
 
 namespace shakedown {
 
