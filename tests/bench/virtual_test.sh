@@ -79,7 +79,7 @@ for verb in "nodes --results=runs/b300" "archive --results=runs/b300" "baseline 
   expect "$verb refuses it by name" says '--backend=virtual'
 done
 # One file of a virtual GPU among real ones.
-cp -r "$root/ci/baselines/h200-sxm/4ranks/1" mixed
+cp -r "$root/tests/data/h200-sxm-4ranks-full/1" mixed
 cp runs/b300/hbm.json mixed/
 run 3 "$shakedown" report --results=mixed --mixed-runs
 expect "one file of it among real ones is enough" prints '^VERDICT: VIRTUAL '

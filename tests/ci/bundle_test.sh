@@ -54,6 +54,6 @@ deb=$(ls packed/*.deb)
 run 0 dpkg-deb -I "$deb"
 expect "the package depends on the packages of its libraries" prints '^ Depends: .*libbenchmark.*libopenblas.*libopenmpi.*libyaml-cpp.*openmpi-bin|^ Depends: .*openmpi-bin.*libyaml-cpp'
 run 0 dpkg-deb -x "$deb" unpacked
-run 0 env -i unpacked/opt/shakedown/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
+run 0 env -i unpacked/opt/shakedown/bin/shakedown report --results="$root/tests/data/h200-sxm-4ranks-full/1"
 expect "  and what it holds runs" prints '^VERDICT: PASS .*profile h200-sxm'
 finish

@@ -43,7 +43,7 @@ expect "the largest is compared with the smaller ones" prints '^crosscheck: 9 of
 
 # With four GPUs, each loses a tenth.
 a_tenth_less() { sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$1" >"$2"; }
-a_tenth_less "$root/ci/baselines/h200-sxm/4ranks/1/hbm.json" stored/4.json
+a_tenth_less "$root/tests/data/h200-sxm-4ranks-full/1/hbm.json" stored/4.json
 SHAKEDOWN_RANKS=4 run 1 "$root/ci/scaling" hbm
 expect "a loss in company fails" prints '^fail: hbm/.* hbm_gb_per_s_efficiency'
 

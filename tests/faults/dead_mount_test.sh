@@ -18,7 +18,7 @@ dead=$DEAD_MOUNT
 cd "$scratch" || exit 1
 export SHAKEDOWN_LIMITS_SCALE=0.1 SHAKEDOWN_RANKS=2  # a call on a file has 2 s instead of 20 s
 shakedown=$build/bin/shakedown
-stored=$root/ci/baselines/h200-sxm/4ranks/1
+stored=$root/tests/data/h200-sxm-4ranks-full/1
 
 # dies "what it proves" COMMAND...: exit code 3 within the limit of 2 s + 5 s, with one line that names the call.
 dies() {

@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-STORED = ROOT / "ci/baselines/h200-sxm/4ranks/1"
+STORED = ROOT / "tests/data/h200-sxm-4ranks-full/1"
 LIMIT_S = 150  # accept ends a launcher without output after 95 s
 OLD = "an old report"
 

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 unset COLUMNS NO_COLOR CLICOLOR_FORCE
-shakedown=$build/bin/shakedown stored=$root/ci/baselines/h200-sxm/4ranks
+shakedown=$build/bin/shakedown stored=$root/tests/data/h200-sxm-4ranks-full
 
 began=$SECONDS
 run 1 "$shakedown" demo

@@ -22,7 +22,7 @@ for program in {"$build",moved}/*/bench_all; do
   found=$(env -i ldd "$program" | awk '$1 ~ /^libnccl/ { print $3 }')
   expect "$program finds the NCCL that it was linked with" test "$(readlink -f "$found")" = "$(readlink -f "$linked")"
 done
-run 0 env -i moved/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
+run 0 env -i moved/bin/shakedown report --results="$root/tests/data/h200-sxm-4ranks-full/1"
 expect "it judges by its own profiles" prints '^VERDICT: PASS .*profile h200-sxm'
 run 1 env -i moved/bin/shakedown demo --out=demo
 expect "it shows a demo" prints "^VERDICT: FAIL .*profile h200-sxm"

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 const fs::path source = SHAKEDOWN_SOURCE_DIR;
-const fs::path stored = source / "ci/baselines/h200-sxm/4ranks/1";
+const fs::path stored = source / "tests/data/h200-sxm-4ranks-full/1";
 
 // For the scripts of programs: sends an event: `event refused '"text": "no"'`
 const std::string event = R"sh(event() { echo "{\"event\": \"$1\"${2:+, $2}}" >&${SHAKEDOWN_EVENTS%% *}; }

@@ -171,7 +171,7 @@ TEST(Secrets, OrdinaryLinesStayAsTheyAre) {
 TEST(Secrets, AreInNoStoredResultSoThatItStaysAsItIs) {
   const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(source / "ci/baselines/h200-sxm/4ranks/1")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source / "tests/data/h200-sxm-4ranks-full/1")) {
     const auto text = read_file(entry);
     EXPECT_TRUE(json_without_secrets(text) == text) << entry.path();
     ++files;

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 unset COLUMNS SHAKEDOWN_THRESHOLDS
-shakedown=$build/bin/shakedown stored=$root/ci/baselines/h200-sxm/4ranks/1
+shakedown=$build/bin/shakedown stored=$root/tests/data/h200-sxm-4ranks-full/1
 
 run 2 "$shakedown" roll
 expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'

@@ -55,7 +55,7 @@ std::vector<Run> all_runs(const fs::path& root, const fs::path& scratch) {
       runs[run].other = baseline_of(runs[other].files);
     }
   }
-  const auto four = read_results(std::vector{root / "ci/baselines/h200-sxm/4ranks/1"});
+  const auto four = read_results(std::vector{root / "tests/data/h200-sxm-4ranks-full/1"});
   struct Made {
     const char* name;
     int hosts;

@@ -10,6 +10,6 @@ run 0 promtool check rules alerts.yaml
 expect "the alerts are valid" prints 'SUCCESS: [0-9]+ rules found'
 run 0 promtool test rules alerts_test.yaml
 expect "the alerts fire when they should" prints SUCCESS
-"$build/report/shakedown" report --results="$root/ci/baselines/h200-sxm/4ranks/1" --prometheus=run.prom >/dev/null
+"$build/report/shakedown" report --results="$root/tests/data/h200-sxm-4ranks-full/1" --prometheus=run.prom >/dev/null
 expect "what is written is valid" bash -c 'promtool check metrics <run.prom'
 finish

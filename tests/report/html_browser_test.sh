@@ -143,7 +143,7 @@ if [[ ! -s $axe ]] && command -v npm >/dev/null; then
   timeout 60 npm pack --silent axe-core@4.14.1 >/dev/null 2>&1 && tar -xzf axe-core-*.tgz && axe=$scratch/package/axe.min.js
 fi
 [[ -s $axe ]] || { echo "SKIP: npm gives no axe-core" && finish; }
-run 0 "$build/report/shakedown" report --results="$root/ci/baselines/h200-sxm/4ranks/1" --html=pass.html
+run 0 "$build/report/shakedown" report --results="$root/tests/data/h200-sxm-4ranks-full/1" --html=pass.html
 "$build/tests/rehearsal/rehearsal_rates" --gpus=320 --faults=hbm:0.1 --write=many
 run 1 "$build/report/shakedown" report --results=many --html=many.html
 cat >axe.js <<'JS'

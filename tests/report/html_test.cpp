@@ -32,7 +32,7 @@ Judged judged(std::vector<Results> results, std::vector<Profile> profiles) {
 }
 
 Judged stored() {
-  return judged(read_results(std::vector<std::filesystem::path>{source + "/ci/baselines/h200-sxm/4ranks/1"}),
+  return judged(read_results(std::vector<std::filesystem::path>{source + "/tests/data/h200-sxm-4ranks-full/1"}),
                 load_profiles(source + "/thresholds"));
 }
 

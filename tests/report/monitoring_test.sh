@@ -8,7 +8,7 @@ mkdir -p here/ci/monitoring here/bin
 cp "$root/ci/monitoring/check" here/ci/monitoring
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$shakedown" >here/bin/shakedown
 chmod +x here/bin/shakedown
-run 0 "$shakedown" report --results="$root/ci/baselines/h200-sxm/4ranks/1" --verdict=pass.json --junit=pass.xml --csv=pass.csv
+run 0 "$shakedown" report --results="$root/tests/data/h200-sxm-4ranks-full/1" --verdict=pass.json --junit=pass.xml --csv=pass.csv
 run 1 "$shakedown" demo --verdict=fail.json --junit=fail.xml --csv=fail.csv --github-annotations=fail.txt
 check=here/ci/monitoring/check
 

@@ -52,8 +52,16 @@ TEST_F(Readme, ShowsWhatTheJudgeSaysOfAGpuWithSlowMemory) {
     for (auto& row : document["benchmarks"]) {
       if (entry.path().filename() != "hbm.json") break;
       auto& values = row["by_rank"]["hbm_gb_per_s"];
+      auto& seconds = row["by_rank"]["seconds"];
       values[victim] = 0.9 * values[victim].get<double>();
-      row["hbm_gb_per_s"] = *std::min_element(values.begin(), values.end());
+      seconds[victim] = seconds[victim].get<double>() / 0.9;
+      const double worst = *std::min_element(values.begin(), values.end());
+      const double slower = row["hbm_gb_per_s"].get<double>() / worst;
+      row["hbm_gb_per_s"] = worst;
+      row["real_time"] = row["real_time"].get<double>() * slower;
+      for (const char* rate : {"bytes_per_second", "copy_gb_per_s"}) {
+        if (row.contains(rate)) row[rate] = row[rate].get<double>() / slower;
+      }
     }
     folder.write("run/" + entry.path().filename().string(), document.dump());
   }

@@ -40,7 +40,7 @@ PATH=$PWD/build/bin:$PATH
 cp "$root/tests/data/site.yaml" mysite.yaml
 for run in 1 2; do
   mkdir -p "shakedown-471$run/vm"
-  cp -r "$root/ci/baselines/h200-sxm/4ranks/$run" "shakedown-471$run/vm/"
+  cp -r "$root/tests/data/h200-sxm-4ranks-full/$run" "shakedown-471$run/vm/"
 done
 echo vm >roster
 mkdir ledger && export SHAKEDOWN_LEDGER=$PWD/ledger

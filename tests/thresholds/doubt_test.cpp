@@ -16,11 +16,11 @@ namespace shakedown::doubt_test {
 namespace {
 
 const std::filesystem::path root = SHAKEDOWN_SOURCE_DIR;
-const std::string healthy_run = "ci/baselines/h200-sxm/4ranks/1";
+const std::string healthy_run = "tests/data/h200-sxm-4ranks-full/1";
 
 std::vector<std::string> stored_runs() {
   return {healthy_run,
-          "ci/baselines/h200-sxm/4ranks/2",
+          "tests/data/h200-sxm-4ranks-full/2",
           "ci/baselines/h200-sxm/2ranks/1",
           "ci/baselines/h200-sxm/2ranks/4",
           "ci/baselines/h200-sxm/1ranks/1",

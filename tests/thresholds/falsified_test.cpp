@@ -155,7 +155,7 @@ class StoredRun {
 
 TEST(FalsifiedRuns, PassNowhereUnlessTheCatalogueSaysWhy) {
   Count count;
-  StoredRun("ci/baselines/h200-sxm/4ranks/1", true).falsify_all(stride, count);
+  StoredRun("tests/data/h200-sxm-4ranks-full/1", true).falsify_all(stride, count);
   StoredRun("ci/baselines/h200-sxm/2ranks/1", true).falsify_all(5 * stride, count);
   StoredRun("tests/data/h200-sxm-4ranks", false).falsify_all(5 * stride, count);
   StoredRun("tests/data/h200-sxm-2ranks", false).falsify_all(5 * stride, count);

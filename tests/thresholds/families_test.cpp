@@ -21,7 +21,7 @@ const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
 /// A stored launch of 4 H200 with one more row, which is waived or has the figures of its first row.
 Verdict with(const std::string& key, bool waived) {
-  auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"});
+  auto files = read_results(std::vector{source / "tests/data/h200-sxm-4ranks-full/1"});
   auto& rows = files.front().rows;
   Row row = waived ? Row{} : rows.front();
   row.key = Key(key);

@@ -16,7 +16,7 @@ using testing_support::Folder;
 using testing_support::ResultsBuilder;
 using testing_support::Values;
 
-Results of_four_h200() { return read_results(SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1/p2p.json"); }
+Results of_four_h200() { return read_results(SHAKEDOWN_SOURCE_DIR "/tests/data/h200-sxm-4ranks-full/1/p2p.json"); }
 
 const PairMatrix& with_key(const std::vector<PairMatrix>& matrices, const std::string& key) {
   const auto found = std::find_if(matrices.begin(), matrices.end(), [&](const auto& m) { return m.key == key; });

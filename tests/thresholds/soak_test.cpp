@@ -412,7 +412,7 @@ TEST(Soak, RoundsAreReadBackAsTheyWereWrittenAndALineThatAKillHasCutOffIsNone) {
 }
 
 TEST(Soak, AWeekOfEightGpusTakesLessThanAGigabyte) {
-  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1";  // of the full tier
+  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/tests/data/h200-sxm-4ranks-full/1";  // of the full tier
   const Measured measured(read_results(std::vector{stored}));
   JudgeOptions options;
   const auto verdict = judge(measured, load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds"), options);

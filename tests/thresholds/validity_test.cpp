@@ -20,7 +20,7 @@ using testing_support::Folder;
 using testing_support::ResultsBuilder;
 
 const std::filesystem::path root = SHAKEDOWN_SOURCE_DIR;
-const std::string launch = "ci/baselines/h200-sxm/4ranks/1/";
+const std::string launch = "tests/data/h200-sxm-4ranks-full/1/";
 
 json stored(const std::string& family) { return json::parse(read_file(root / launch / (family + ".json"))); }
 

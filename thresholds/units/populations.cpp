@@ -23,7 +23,7 @@ constexpr double max_exceptions = 0.2;
 /// may be faulty.
 constexpr double min_share = 0.1, max_faulty = 0.1;
 /// The largest difference if no fact divides the GPUs, or if only one host has another value of a fact. A GPU with
-/// remapped rows, which is healthy, reads 2.3 % slower (ci/baselines/h200-sxm/4ranks).
+/// remapped rows, which is healthy, reads 2.3 % slower (tests/data/h200-sxm-4ranks-full).
 constexpr double max_unexplained = 0.025;
 
 struct Side {
