@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/files.hpp"
+#include "base/path_mtu.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
@@ -145,6 +146,20 @@ void require_usable_mask(const std::vector<HostAnswer>& hosts) {
   }
 }
 
+const Words& promised_by(const Launch& launch) { return launch.hosts.empty() ? launch.named : launch.hosts; }
+
+/// Returns the hosts that lose packets of the size of the MTU. Programs on them start, and then hang.
+std::map<std::string, int> hosts_behind_a_smaller_mtu(const Launch& launch, Words known, const std::string& here) {
+  constexpr std::chrono::milliseconds patience(300);
+  known.push_back(here);
+  return hosts_losing_large_packets(hosts_without(promised_by(launch), known), patience);
+}
+
+std::string packets_lost(const std::string& here, int bytes) {
+  return "IP packets of " + std::to_string(bytes) + " bytes from " + here +
+         " do not arrive, small ones do: the MTU of a switch port between them, or of the other host, is smaller";
+}
+
 LaunchSite site_of(const Environment& environment) {
   LaunchSite site;
   site.environment = environment;
@@ -185,7 +200,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
     return start_cause(ending, launch.discovery.front(), call.said, host);
   };
   AskedHosts asked{distinct_hosts(call.answers), lost, {}, {}};
-  const auto& listed = launch.hosts.empty() ? launch.named : launch.hosts;
+  const auto& listed = promised_by(launch);
   if (!asked.hosts.empty()) {
     asked.absent = absent_hosts(launch.hosts, asked.hosts);
     for (const auto& host : asked.absent) asked.reasons.emplace(host, cause(host).text);
@@ -266,20 +281,29 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
     launch.boots = {boot_of(here)};
     return launch;
   }
-  auto asked = ask_hosts(options, launch, lost, signals);
+  const auto losing = hosts_behind_a_smaller_mtu(launch, lost, here.host);
+  for (const auto& [host, bytes] : losing) site.absent.push_back(host);
+  if (!losing.empty() && hosts_without(promised_by(launch), site.absent).empty()) {
+    why = "no host can work with the others: " + packets_lost(here.host, losing.begin()->second);
+    return std::nullopt;
+  }
+  if (!losing.empty()) launch = chosen_launch(options, site);
+  auto asked = ask_hosts(options, launch, site.absent, signals);
+  for (const auto& [host, bytes] : losing) asked.reasons[host] = packets_lost(here.host, bytes);
   if (asked.hosts.empty()) {
     why = asked.why_none;
     return std::nullopt;
   }
   const auto hung = without_hung(asked.hosts);
-  for (const auto& [host, reason, hangs] : hung) {
-    asked.absent.push_back(host);
-    asked.reasons[host] = reason;
+  for (const auto& one : hung) {
+    asked.absent.push_back(one.host);
+    asked.reasons[one.host] = one.reason;
   }
   if (asked.hosts.empty()) throw DriverHangs(hung);
   for (const auto& host : asked.absent) {
     if (is_one_of(host, lost)) continue;
-    say("host " + host + " does not answer, so it is not measured and counts as missing: " + asked.reasons[host]);
+    say("host " + host + (losing.contains(host) ? " cannot work with the others" : " does not answer") +
+        ", so it is not measured and counts as missing: " + asked.reasons[host]);
   }
   require_usable_mask(asked.hosts);
   int most = 0;
@@ -291,6 +315,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   launch.host_count = std::max(promised, static_cast<int>(asked.hosts.size()));
   note_answers(launch, std::move(asked));
   for (const auto& one : hung) launch.hung_drivers.push_back(one.host);
+  launch.lost_bytes = losing;
   return launch;
 }
 

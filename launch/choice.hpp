@@ -44,17 +44,18 @@ struct Launch {
   int host_count = 1;                                          // number of expected hosts
   /// Number of expected ranks; nullopt if the user's prefix decides it.
   std::optional<int> ranks;
-  std::optional<int> rank;                                     // rank of this process if another program started it
-  std::string note;                                            // message for the user
+  std::optional<int> rank;                                // rank of this process if another program started it
+  std::string note;                                       // message for the user
   std::vector<std::pair<std::string, std::string>> pods;  // pod names with their node names, if the hosts are pods
   std::vector<std::string> named;                         // hosts that the user's mpirun prefix lists
   /// Hosts by the discovery; both are empty if there was no discovery.
   std::vector<std::string> present, absent;
-  std::map<std::string, std::string> reasons;             // by absent host: the message of the launcher
-  std::vector<std::string> hung_drivers;                  // absent hosts that answered although their driver did not
-  std::vector<std::string> lost;   // hosts that were present when the measurement began, but are absent now
-  std::optional<double> ends;      // time at which the scheduler ends the job, in seconds since 1970
-  std::vector<std::string> boots;  // "host boot-id" of each host that answered
+  std::map<std::string, std::string> reasons;  // by absent host: the message of the launcher
+  std::vector<std::string> hung_drivers;       // absent hosts that answered although their driver did not
+  std::map<std::string, int> lost_bytes;       // by absent host: size of the packets that it does not receive
+  std::vector<std::string> lost;               // hosts that were present when the measurement began, but are absent now
+  std::optional<double> ends;                  // time at which the scheduler ends the job, in seconds since 1970
+  std::vector<std::string> boots;              // "host boot-id" of each host that answered
 
   /// Returns the value of --expect for benchmark programs. Empty if nothing is expected.
   std::string expected() const;

@@ -75,6 +75,8 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
     const auto reason = launch.reasons.find(host);
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
     if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
+    if (const auto lost = launch.lost_bytes.find(host); lost != launch.lost_bytes.end())
+      absent.back().lost_bytes = lost->second;
   }
   const int starts = program.starts;
   // If hosts were lost, the ranks of this launch have other numbers.

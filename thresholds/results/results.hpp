@@ -120,12 +120,13 @@ void members(Archive& archive, Expected& expected) {
 struct AbsentHost {
   std::string host, reason;
   std::optional<bool> driver_hangs = std::nullopt;  // true if the host answered, but a call of its driver did not
+  std::optional<int> lost_bytes = std::nullopt;     // size of IP packets that it does not receive; it receives small ones
   bool operator==(const AbsentHost&) const = default;
 };
 
 template <class Archive>
 void members(Archive& archive, AbsentHost& absent) {
-  archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs);
+  archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs)("lost_bytes", absent.lost_bytes);
 }
 
 /// The state of NCCL, as far as it is known.

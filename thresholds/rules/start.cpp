@@ -18,6 +18,9 @@ Finding finding_of(const AbsentHost& absent) {
   if (hangs) {
     set(finding, Status::fail, absent.reason,
         on_host(absent.host, "dmesg | grep -e NVRM -e Xid -e 'blocked for more'") + "; then restart the host");
+  } else if (absent.lost_bytes) {
+    set(finding, Status::missing, absent.reason,
+        on_host(absent.host, "ip -br link") + "; compare the MTU with this host's, and with that of the switch ports");
   } else {
     set(finding, Status::missing, absent.reason, on_host(absent.host, "true") + "; then measure it alone");
   }
