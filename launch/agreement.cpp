@@ -17,6 +17,7 @@
 #include "launch/discover.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
+#include "launch/schedulers.hpp"
 #include "launch/time_left.hpp"
 
 namespace shakedown {
@@ -160,15 +161,24 @@ std::string packets_lost(const std::string& here, int bytes) {
          " do not arrive, small ones do: the MTU of a switch port between them, or of the other host, is smaller";
 }
 
+/// True if this is the version of mpirun of MPICH or Intel MPI. Those of Open MPI and IBM's Spectrum MPI have the same
+/// options.
+bool is_of_hydra(const std::string& version) {
+  return version.find("HYDRA") != std::string::npos || version.find("Intel(R) MPI") != std::string::npos;
+}
+
 LaunchSite site_of(const Environment& environment) {
   LaunchSite site;
   site.environment = environment;
   if (const auto file = host_file_of(environment)) site.host_file = content_of(*file);
   const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
-  constexpr std::chrono::seconds plugin_list_limit(20);
-  if (slurm && on_path(environment, "srun"))
-    site.srun_plugins = output_of({"srun", "--mpi=list"}, plugin_list_limit).text;
+  constexpr std::chrono::seconds answer_limit(20);
+  if (slurm && on_path(environment, "srun")) site.srun_plugins = output_of({"srun", "--mpi=list"}, answer_limit).text;
   site.mpirun = on_path(environment, "mpirun");
+  if (const auto scheduler = scheduler_hosts(environment); scheduler && scheduler->agent) {
+    site.agent = on_path(environment, scheduler->agent->substr(0, scheduler->agent->find(' ')));
+    site.other_mpi = site.mpirun && is_of_hydra(output_of({"mpirun", "--version"}, answer_limit).text);
+  }
   site.ssh = on_path(environment, "ssh") || on_path(environment, "rsh");
   site.root = geteuid() == 0;
   return site;
@@ -272,6 +282,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   auto site = site_of(environment);
   site.host = here.host;
   site.gpus = here.usable_gpus;
+  site.has_gpus = !here.gpus.empty();
   site.absent = lost;
   auto launch = chosen_launch(options, site);
   if (!launch.note.empty()) say(launch.note);

@@ -75,16 +75,29 @@ Words mpirun(const LaunchSite& site) {
   return words;
 }
 
-/// Returns the hosts of the host file that a variable names. Empty if no variable names one.
-std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {
-  if (!site.host_file) return {};
-  return with_slots(hosts_of_file(*site.host_file, host_file_of(site.environment).value_or("host file")));
+/// Returns the host file that a variable of Open MPI 4 or 5 names.
+std::optional<std::string> open_mpi_host_file(const Environment& environment) {
+  for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}) {
+    if (auto file = set_in(environment, variable)) return file;
+  }
+  return std::nullopt;
 }
 
-/// Makes the launch use mpirun on the hosts of a file, or on the hosts of a Slurm job, which mpirun finds itself.
-void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
+/// Returns the hosts of the host file that a variable names, or else of a scheduler's list. Empty if there is neither.
+std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {
+  if (site.host_file) {
+    return with_slots(hosts_of_file(*site.host_file, host_file_of(site.environment).value_or("host file")));
+  }
+  const auto scheduler = scheduler_hosts(site.environment);
+  if (!scheduler || !scheduler->list) return {};
+  return with_slots(hosts_of_file(*scheduler->list, scheduler->source));
+}
+
+/// Makes the launch use mpirun on the expected hosts. If `knows_hosts`, mpirun finds them itself: by the variable of
+/// its host file, or as those of a Slurm job.
+void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape, bool knows_hosts) {
   launch.prefix = launch.discovery = launch.alone = mpirun(site);
-  if (!site.absent.empty()) {
+  if (!knows_hosts || !site.absent.empty()) {
     Words present;
     const auto listed = hosts_of(site);
     for (const auto& host : launch.hosts) {
@@ -269,7 +282,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
     if (!site.mpirun) {
       refuse("a Slurm job of " + plural(hosts, "node") + " without srun and without mpirun: install one, or");
     }
-    use_mpirun(launch, site, too_few ? Words{"--map-by", "ppr:" + per_host + ":node", "--oversubscribe"} : Words{});
+    use_mpirun(launch, site, too_few ? Words{"--map-by", "ppr:" + per_host + ":node", "--oversubscribe"} : Words{},
+               true);
     return launch;
   }
   Words left_out;
@@ -293,27 +307,92 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   return launch;
 }
 
-std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
-  const auto file = host_file_of(site.environment);
+/// Makes mpirun start its daemons with a scheduler's agent. A setting of the user has priority. The names are those of
+/// Open MPI 4 and 5.
+void use_agent(Launch& launch, const LaunchSite& site, const std::string& agent) {
+  struct Setting {
+    const char *of_4, *of_5;
+    std::string value;
+  };
+  const std::array settings{
+      Setting{"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", agent},
+      // Only this host is certain to have the agent: blaunch is for the first host of a job, kubectl for the launcher.
+      Setting{"OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+      // A scheduler may end what a command left behind, so the daemons stay attached to the agents, which all run at
+      // once.
+      Setting{"OMPI_MCA_orte_leave_session_attached", "PRTE_MCA_prte_leave_session_attached", "1"},
+      Setting{"OMPI_MCA_plm_rsh_num_concurrent", "PRTE_MCA_plm_ssh_num_concurrent", std::to_string(launch.host_count)},
+      // An Open MPI that was built with LSF would also use the slot of the launch node.
+      Setting{"OMPI_MCA_ras", "PRTE_MCA_ras", "^lsf"}, Setting{"OMPI_MCA_plm", "PRTE_MCA_plm", "^lsf"}};
+  for (const auto& [of_4, of_5, value] : settings) {
+    for (const auto* name : {of_4, of_5}) {
+      if (!site.environment(name)) launch.variables.emplace_back(name, value);
+    }
+  }
+}
+
+/// True if the first host is the launch node of the job: this host, without GPUs, with one slot, while all others have
+/// more.
+bool begins_with_launch_node(const std::vector<HostWithSlots>& hosts, const LaunchSite& site) {
+  if (hosts.size() < 2 || hosts.front().slots != 1 || site.has_gpus || site.host.empty()) return false;
+  return same_host(hosts.front().name, site.host) &&
+         std::all_of(hosts.begin() + 1, hosts.end(), [](const auto& host) { return host.slots > 1; });
+}
+
+/// Throws if mpirun cannot be used for the hosts of this source.
+void require_mpirun(const LaunchSite& site, const std::string& source, int hosts) {
+  if (set_in(site.environment, "SHAKEDOWN_RANKS") && hosts > 1) {
+    refuse("SHAKEDOWN_RANKS is for one host, " + source + " has " + std::to_string(hosts) + ": unset it, or");
+  }
+  if (!site.mpirun) refuse(source + " lists hosts, but mpirun is missing: install Open MPI, or");
+  if (site.other_mpi) {
+    refuse(source + " lists hosts, but mpirun is that of another MPI: make Open MPI's the first in PATH, or");
+  }
+}
+
+/// Returns the launch on the hosts that a scheduler lists; nullopt if this host is the only one.
+std::optional<Launch> of_scheduler(const LaunchSite& site, Launch launch) {
+  const auto scheduler = scheduler_hosts(site.environment);
+  if (!scheduler) return std::nullopt;
+  const auto& source = scheduler->source;
+  if (!scheduler->list && !site.host_file) refuse(source + ", which the scheduler names, cannot be read:");
+  auto hosts = hosts_of(site);
+  if (hosts.empty()) refuse(source + ", which is the scheduler's, names no hosts: correct it, or");
+  if (scheduler->agent && begins_with_launch_node(hosts, site)) {
+    launch.note = hosts.front().name + " has one slot and no GPU: it is the launch node, and is not measured";
+    hosts.erase(hosts.begin());
+  }
+  for (const auto& host : hosts) launch.hosts.push_back(host.name);
+  launch.host_count = static_cast<int>(hosts.size());
+  const bool is_here = site.host.empty() || same_host(hosts.front().name, site.host);
+  if (hosts.size() == 1 && (is_here || !scheduler->agent)) return std::nullopt;
+  if (!scheduler->agent) {
+    refuse(source + " lists several hosts, but only this host would be measured:", scheduler->launch);
+  }
+  require_mpirun(site, source, launch.host_count);
+  if (!site.agent) {
+    refuse(source + " lists several hosts, but the program that starts ranks on them is missing: add " +
+               split(*scheduler->agent).front() + " to PATH, or",
+           scheduler->launch);
+  }
+  use_agent(launch, site, *scheduler->agent);
+  // The slots of a scheduler are often CPU cores, so they give the number of ranks only if there are no GPUs.
+  const auto per_host = std::to_string(number_in(site.environment, "SHAKEDOWN_RANKS", site.gpus));
+  use_mpirun(launch, site,
+             per_host == "0" ? Words{} : Words{"--map-by", "ppr:" + per_host + ":node", "--oversubscribe"}, false);
+  return launch;
+}
+
+/// Returns the launch on the hosts of the host file that a variable of Open MPI names.
+std::optional<Launch> of_open_mpi(const LaunchSite& site, Launch launch) {
+  const auto file = open_mpi_host_file(site.environment);
   if (!file) return std::nullopt;
   for (const auto& host : hosts_of(site)) launch.hosts.push_back(host.name);
   launch.host_count = static_cast<int>(launch.hosts.size());
-  const bool of_mpirun = set_in(site.environment, "OMPI_MCA_orte_default_hostfile") ||
-                         set_in(site.environment, "PRTE_MCA_prte_default_hostfile");
-  if (!of_mpirun && !site.host_file) refuse(*file + ", which the scheduler names, cannot be read:");
-  if (!of_mpirun && launch.host_count <= 1) return std::nullopt;
-  if (!of_mpirun) {
-    refuse(*file + " lists several hosts, but only this host would be measured:",
-           launch_with_host_file(site.environment));
-  }
   if (launch.host_count == 0) refuse(*file + " names no hosts: correct the variable of Open MPI, or");
+  require_mpirun(site, *file, launch.host_count);
   const auto ranks = set_in(site.environment, "SHAKEDOWN_RANKS");
-  if (ranks && launch.host_count > 1) {
-    refuse("SHAKEDOWN_RANKS is for one host, " + *file + " has " + std::to_string(launch.host_count) +
-           ": unset it, or");
-  }
-  if (!site.mpirun) refuse(*file + " lists hosts, but mpirun is missing: install Open MPI, or");
-  use_mpirun(launch, site, ranks ? Words{"-np", *ranks} : Words{});
+  use_mpirun(launch, site, ranks ? Words{"-np", *ranks} : Words{}, true);
   return launch;
 }
 
@@ -331,10 +410,9 @@ std::optional<std::string> host_file_of(const Environment& environment) {
     const auto of_mpirun = mpirun_prefix(split(*prefix));
     return of_mpirun ? of_mpirun->host_file : std::nullopt;
   }
-  for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}) {
-    if (auto file = set_in(environment, variable)) return file;
-  }
-  return scheduler_host_file(environment);
+  if (auto file = open_mpi_host_file(environment)) return file;
+  const auto scheduler = scheduler_hosts(environment);
+  return scheduler && !scheduler->list ? std::optional(scheduler->source) : std::nullopt;
 }
 
 std::optional<int> rank_of(const Environment& environment) {
@@ -357,7 +435,8 @@ Launch choose_launch(const LaunchSite& site) {
   if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
   if (set_in(environment, "SLURM_HET_SIZE")) refuse_promised_hosts(environment);
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
-  if (auto listed = of_host_file(site, launch)) return *listed;
+  if (auto listed = of_open_mpi(site, launch)) return *listed;
+  if (auto listed = of_scheduler(site, launch)) return *listed;
   refuse_promised_hosts(environment);
   refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);

@@ -23,8 +23,11 @@ struct LaunchSite {
   std::string host;                      // name of this host
   std::optional<std::string> host_file;  // content of the file that host_file_of names; nullopt if it is unreadable
   std::string srun_plugins;              // output of srun --mpi=list; empty if there is no srun
-  int gpus = 0;                          // visible GPUs of this host
+  int gpus = 0;                          // visible GPUs of a host
+  bool has_gpus = false;                 // true if this host has GPUs
   bool mpirun = true;                    // true if mpirun is installed
+  bool other_mpi = false;                // true if mpirun is not that of Open MPI
+  bool agent = true;                     // true if the agent of the scheduler is installed (schedulers.hpp)
   bool ssh = true;                       // true if ssh or rsh is installed
   bool root = false;
   std::vector<std::string> absent = {};  // hosts to leave out
@@ -74,7 +77,8 @@ std::optional<int> rank_of(const Environment&);
 /// - RANK, WORLD_SIZE above 1, MASTER_ADDR and MASTER_PORT make this process one rank, as under torchrun.
 /// - A Slurm job of several nodes, with more tasks than this host has ranks, or on another host (salloc on a login
 ///   node) uses srun, or mpirun if there is no srun. One task of a step on one node uses all GPUs that srun gave it.
-/// - A host file means mpirun on all its hosts.
+/// - The host file of Open MPI's variable means mpirun on all its hosts. The hosts that LSF or an operator of MPICH or
+///   Intel MPI lists mean mpirun, which starts its daemons with the agent of that scheduler, such as blaunch.
 /// - Otherwise the GPUs of this host are used with mpirun: SHAKEDOWN_RANKS ranks, else one for each GPU, else 2.
 ///   Without mpirun there is one process.
 /// Throws if the launch would not measure a part of the allocation, because the gap would not be noticed. Errors:

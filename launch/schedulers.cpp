@@ -1,8 +1,6 @@
 #include "launch/schedulers.hpp"
 
-#include <algorithm>
 #include <array>
-#include <set>
 #include <sstream>
 
 #include "base/parse_number.hpp"
@@ -16,26 +14,40 @@ enum class Form {
   count  // the variable has a number of hosts, or a range "1:4"
 };
 
+/// The program that starts a command on a host. Its options are the same as those of ssh: AGENT HOST COMMAND.
+struct Agent {
+  std::string_view program = {};              // empty: the program does not start ranks under this scheduler
+  const char* variable = nullptr;             // this variable, if set, names another program
+  std::array<const char*, 2> arguments = {};  // variables with arguments of the program
+};
+
 struct Sign {
   std::string_view scheduler;
   const char* variable;
   Form form;
   std::string_view launch;
+  Agent agent = {};
 };
 
-// Sources: manual pages of the schedulers (qsub(1B), bsub(1), qsub(1) of Grid Engine, oarsub(1), flux-run(1)),
-// Kubeflow's mpi-operator and training-operator, LeaderWorkerSet, PyTorch's torchrun.
+constexpr Agent of_lsf{"blaunch"};
+constexpr Agent of_mpich{"ssh", "HYDRA_LAUNCHER_EXEC", {"HYDRA_LAUNCHER_EXTRA_ARGS", "HYDRA_LAUNCH_EXTRA_ARGS"}};
+constexpr Agent of_intel{"ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC", {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}};
+
+// Sources: manual pages of the schedulers (qsub(1B), bsub(1), blaunch(1), qsub(1) of Grid Engine, oarsub(1),
+// flux-run(1)), Kubeflow's mpi-operator (ssh since v2, kubexec.sh before) and training-operator, the wiki of MPICH's
+// Hydra, LeaderWorkerSet, PyTorch's torchrun.
 constexpr std::array signs{
     Sign{"PBS", "PBS_NODEFILE", Form::file, "mpirun --hostfile $PBS_NODEFILE"},
-    Sign{"LSF", "LSB_DJOB_HOSTFILE", Form::file, "mpirun --host HOST:8,..."},
-    Sign{"LSF", "LSB_MCPU_HOSTS", Form::list, "mpirun --host HOST:8,..."},
-    Sign{"LSF", "LSB_HOSTS", Form::list, "mpirun --host HOST:8,..."},
+    Sign{"LSF", "LSB_DJOB_HOSTFILE", Form::file, "mpirun --host HOST:8,...", of_lsf},
     Sign{"Grid Engine", "PE_HOSTFILE", Form::file, "mpirun --hostfile FILE"},
     Sign{"OAR", "OAR_NODEFILE", Form::file, "mpirun --hostfile $OAR_NODEFILE --mca plm_rsh_agent oarsh"},
     Sign{"OAR", "OAR_NODE_FILE", Form::file, "mpirun --hostfile $OAR_NODE_FILE --mca plm_rsh_agent oarsh"},
     Sign{"Cobalt", "COBALT_NODEFILE", Form::file, "mpirun --hostfile $COBALT_NODEFILE"},
-    Sign{"MPI operator (MPICH)", "HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $HYDRA_HOST_FILE"},
-    Sign{"MPI operator (Intel MPI)", "I_MPI_HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $I_MPI_HYDRA_HOST_FILE"},
+    Sign{"MPI operator (MPICH)", "HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $HYDRA_HOST_FILE", of_mpich},
+    Sign{"MPI operator (Intel MPI)", "I_MPI_HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $I_MPI_HYDRA_HOST_FILE",
+         of_intel},
+    Sign{"LSF", "LSB_MCPU_HOSTS", Form::list, "mpirun --host HOST:8,...", of_lsf},
+    Sign{"LSF", "LSB_HOSTS", Form::list, "mpirun --host HOST:8,...", of_lsf},
     Sign{"Flux", "FLUX_JOB_NNODES", Form::count, "flux run -N NODES --tasks-per-node=8"},
     Sign{"Slurm (heterogeneous job)", "SLURM_HET_SIZE", Form::count,
          "srun --mpi=none --het-group=1 --ntasks-per-node=8"},
@@ -48,14 +60,27 @@ std::optional<std::string> set_in(const Environment& environment, const char* na
   return value && !value->empty() ? value : std::nullopt;
 }
 
-/// Returns the number of hosts in a list. A number in the list is not a host but the number of its ranks.
-std::size_t hosts_in(const std::string& list) {
+/// Returns the list of a variable in the form of a host file. A number is the number of ranks of the host before it.
+std::string as_host_file(const std::string& list) {
   std::istringstream words(list);
-  std::set<std::string> hosts;
+  std::string lines;
   for (std::string word; words >> word;) {
-    if (word.find_first_not_of("0123456789") != std::string::npos) hosts.insert(word);
+    const bool is_host = word.find_first_not_of("0123456789") != std::string::npos;
+    lines += (is_host ? "\n" : " ") + word;
   }
-  return hosts.size();
+  return lines;
+}
+
+/// Returns the agent with its arguments; nullopt if there is none.
+std::optional<std::string> command_of(const Agent& agent, const Environment& environment) {
+  if (agent.program.empty()) return std::nullopt;
+  std::string command(agent.program);
+  if (agent.variable != nullptr) command = set_in(environment, agent.variable).value_or(command);
+  for (const auto* variable : agent.arguments) {
+    const auto arguments = variable == nullptr ? std::nullopt : set_in(environment, variable);
+    if (arguments) command += " " + *arguments;
+  }
+  return command;
 }
 
 /// True unless the text is "1". A text that is not a number also returns true, because it may mean several hosts.
@@ -64,34 +89,26 @@ bool is_above_one(const std::string& text) {
   return whole_number<int>(last).value_or(2) > 1;
 }
 
-const Sign* file_sign(const Environment& environment) {
-  const auto* const found = std::find_if(signs.begin(), signs.end(), [&](const Sign& sign) {
-    return sign.form == Form::file && set_in(environment, sign.variable);
-  });
-  return found == signs.end() ? nullptr : found;
-}
-
 }  // namespace
 
 std::optional<PromisedHosts> promised_hosts(const Environment& environment) {
   for (const Sign& sign : signs) {
-    const auto value = set_in(environment, sign.variable);
-    if (!value || sign.form == Form::file) continue;
-    if (sign.form == Form::list ? hosts_in(*value) > 1 : is_above_one(*value)) {
+    const auto value = sign.form == Form::count ? set_in(environment, sign.variable) : std::nullopt;
+    if (value && is_above_one(*value))
       return PromisedHosts{sign.scheduler, sign.variable + ("=" + *value), sign.launch};
-    }
   }
   return std::nullopt;
 }
 
-std::optional<std::string> scheduler_host_file(const Environment& environment) {
-  const Sign* const sign = file_sign(environment);
-  return sign == nullptr ? std::nullopt : set_in(environment, sign->variable);
-}
-
-std::string_view launch_with_host_file(const Environment& environment) {
-  const Sign* const sign = file_sign(environment);
-  return sign == nullptr ? std::string_view() : sign->launch;
+std::optional<SchedulerHosts> scheduler_hosts(const Environment& environment) {
+  for (const Sign& sign : signs) {
+    const auto value = sign.form == Form::count ? std::nullopt : set_in(environment, sign.variable);
+    if (!value) continue;
+    const auto agent = command_of(sign.agent, environment);
+    if (sign.form == Form::file) return SchedulerHosts{*value, std::nullopt, sign.launch, agent};
+    return SchedulerHosts{sign.variable, as_host_file(*value), sign.launch, agent};
+  }
+  return std::nullopt;
 }
 
 }  // namespace shakedown

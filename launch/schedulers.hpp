@@ -17,14 +17,23 @@ struct PromisedHosts {
   std::string_view launch;     // the launch prefix that users of this scheduler need
 };
 
-/// Returns the first variable that promises more than one host by a list or a number; nullopt if no variable does. For
-/// lists in files, see scheduler_host_file.
+/// Returns the first variable that promises more than one host by a number; nullopt if no variable does. For lists of
+/// hosts, see scheduler_hosts.
 std::optional<PromisedHosts> promised_hosts(const Environment&);
 
-/// Returns the host file that a scheduler's variable names. The variables are PBS_NODEFILE, LSB_DJOB_HOSTFILE, ...
-std::optional<std::string> scheduler_host_file(const Environment&);
+/// The hosts that a scheduler lists in a file or in a variable.
+struct SchedulerHosts {
+  std::string source;  // the host file, or the variable that has the list
+  std::optional<std::string>
+      list;                 // the list in the form of a host file; nullopt if the hosts are in the file `source`
+  std::string_view launch;  // the launch prefix that users of this scheduler need
+  /// Command that starts another command on a host, as ssh does: "blaunch". nullopt if the program does not start ranks
+  /// under this scheduler.
+  std::optional<std::string> agent;
+};
 
-/// Returns the launch prefix for the scheduler whose variable names a host file. Empty if no variable does.
-std::string_view launch_with_host_file(const Environment&);
+/// Returns the hosts of the first scheduler whose variable lists hosts: PBS_NODEFILE, LSB_DJOB_HOSTFILE, ...; a file
+/// has priority over a list in a variable. nullopt if no variable does.
+std::optional<SchedulerHosts> scheduler_hosts(const Environment&);
 
 }  // namespace shakedown

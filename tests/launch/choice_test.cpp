@@ -424,9 +424,7 @@ TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
 }
 
 TEST_F(LaunchChoice, SeveralHostsThatAVariablePromisesAreNotPassedOver) {
-  for (const auto& [variable, value, scheduler] : {std::tuple{"LSB_MCPU_HOSTS", "batch3 1 c05n14 42 c05n15 42 ", "LSF"},
-                                                   {"LSB_HOSTS", "c05n14 c05n15", "LSF"},
-                                                   {"FLUX_JOB_NNODES", "2", "Flux"},
+  for (const auto& [variable, value, scheduler] : {std::tuple{"FLUX_JOB_NNODES", "2", "Flux"},
                                                    {"LWS_GROUP_SIZE", "2", "LeaderWorkerSet"},
                                                    {"PET_NNODES", "1:4", "torchrun"},
                                                    {"PET_NNODES", "many", "torchrun"}}) {
@@ -446,9 +444,79 @@ TEST_F(LaunchChoice, TheHostFileOfEachSchedulerIsLookedAt) {
   for (const auto* variable : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", "OAR_NODEFILE", "OAR_NODE_FILE",
                                "COBALT_NODEFILE", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}) {
     auto listed = site({{variable, "nodes"}});
+    listed.agent = false;
     listed.host_file = "n1.site\nn1.site\nn2.site\n";
     EXPECT_TRUE(has(refusal(listed), "nodes lists several hosts")) << variable;
     EXPECT_TRUE(has(refusal(listed), "such as SHAKEDOWN_LAUNCH='mpirun")) << variable;
+  }
+}
+
+TEST_F(LaunchChoice, HostsOfLsfAreStartedByBlaunchARankForEachGpu) {
+  const auto value = [](const Launch& launch, const std::string& name) {
+    for (const auto& [variable, text] : launch.variables) {
+      if (variable == name) return text;
+    }
+    return std::string("none");
+  };
+  const Variables job{{"LSB_MCPU_HOSTS", "batch3 1 c05n14 42 c05n15 42 "}};
+  auto of_lsf = site(job);
+  of_lsf.host = "batch3";
+  const auto launch = choose_launch(of_lsf);
+  EXPECT_EQ(joined(launch.prefix, " "),
+            "mpirun --bind-to none --host c05n14:42,c05n15:42 --map-by ppr:3:node --oversubscribe");
+  EXPECT_EQ(joined(launch.discovery, " "),
+            "mpirun --bind-to none --host c05n14:42,c05n15:42 --map-by ppr:1:node --oversubscribe");
+  EXPECT_EQ(launch.expected(), "hosts=2");
+  EXPECT_TRUE(has(launch.note, "batch3 has one slot and no GPU: it is the launch node")) << launch.note;
+  for (const auto* name : {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"}) {
+    EXPECT_EQ(value(launch, name), "blaunch") << name;
+  }
+  EXPECT_EQ(value(launch, "OMPI_MCA_plm_rsh_num_concurrent"), "2");
+  of_lsf.gpus = 0;
+  EXPECT_EQ(joined(choose_launch(of_lsf).prefix, " "), "mpirun --bind-to none --host c05n14:42,c05n15:42");
+  of_lsf.absent = {"c05n14"};
+  EXPECT_EQ(joined(choose_launch(of_lsf).prefix, " "), "mpirun --bind-to none --host c05n15:42");
+  auto of_user = job;
+  of_user["OMPI_MCA_plm_rsh_agent"] = "mine";
+  EXPECT_EQ(value(choose(of_user), "OMPI_MCA_plm_rsh_agent"), "none") << "a setting of the user has priority";
+}
+
+TEST_F(LaunchChoice, AFirstHostThatMayBeAComputeNodeIsNoLaunchNode) {
+  const auto hosts = [this](const std::string& list, const std::string& host, bool has_gpus) {
+    auto of_lsf = site({{"LSB_MCPU_HOSTS", list}});
+    of_lsf.host = host;
+    of_lsf.has_gpus = has_gpus;
+    return joined(choose_launch(of_lsf).hosts, " ");
+  };
+  EXPECT_EQ(hosts("n1 1 n2 8", "n1", false), "n2");
+  EXPECT_EQ(hosts("n1 1 n2 8", "n1.site", false), "n2");
+  EXPECT_EQ(hosts("n1 1 n2 8", "n1", true), "n1 n2") << "it has GPUs";
+  EXPECT_EQ(hosts("n1 1 n2 8", "n3", false), "n1 n2") << "it is another host";
+  EXPECT_EQ(hosts("n1 2 n2 8", "n1", false), "n1 n2") << "it has two slots";
+  EXPECT_EQ(hosts("n1 1 n2 1", "n1", false), "n1 n2") << "all have one slot";
+  EXPECT_EQ(hosts("n1 1 n2 8 n3 1", "n1", false), "n1 n2 n3");
+}
+
+TEST_F(LaunchChoice, WorkersOfAnOperatorAreStartedByItsAgentEvenIfThereIsOne) {
+  auto listed = site({{"HYDRA_HOST_FILE", "nodes"},
+                      {"HYDRA_LAUNCHER_EXEC", "/etc/mpi/kubexec.sh"},
+                      {"HYDRA_LAUNCH_EXTRA_ARGS", "-v"}});
+  listed.host = "job-launcher";
+  listed.host_file = "job-worker-0:8\n";
+  listed.gpus = 0;
+  const auto launch = choose_launch(listed);
+  EXPECT_EQ(joined(launch.prefix, " "), "mpirun --bind-to none --host job-worker-0:8");
+  const std::pair<std::string, std::string> agent("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh -v");
+  EXPECT_EQ(std::count(launch.variables.begin(), launch.variables.end(), agent), 1);
+  listed.other_mpi = true;
+  EXPECT_TRUE(has(refusal(listed), "mpirun is that of another MPI"));
+}
+
+TEST_F(LaunchChoice, AListOfASchedulerWithoutHostsIsRefused) {
+  for (const auto* variable : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "HYDRA_HOST_FILE"}) {
+    auto listed = site({{variable, "nodes"}});
+    listed.host_file = "# none\n";
+    EXPECT_TRUE(has(refusal(listed), "nodes, which is the scheduler's, names no hosts")) << variable;
   }
 }
 
