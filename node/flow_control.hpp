@@ -1,6 +1,8 @@
-// Priority flow control (PFC) of RoCE ports: a switch pauses a sender instead of dropping its packets.
+// How RoCE ports treat priorities: priority flow control (PFC), by which a switch pauses a sender instead of dropping
+// its packets, and the trust mode, by which the NIC finds the priority of a packet.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,13 +11,22 @@
 
 namespace shakedown {
 
-/// Asks dcb (iproute2) for the settings of the Ethernet rails. Returns its JSON by port ("mlx5_0/1"), empty where it
-/// cannot tell. `ports`: the facts of all ports (node/ports.hpp).
-std::map<std::string, std::string> read_flow_control(const std::vector<Facts>& ports,
-                                                     const std::vector<std::string>& rails);
+/// The tables of the kernel for one port, in the JSON of dcb (iproute2). Empty where dcb cannot tell.
+struct PriorityTables {
+  std::string pfc = {}, app = {};
+  /// True if the driver trusts DSCP exactly while the table has an entry for it, as that of NVIDIA's NICs does
+  /// (mlx5, en_dcbnl.c).
+  bool trusts_by_table = false;
+};
 
-/// Returns roce_pfc: the priorities that are lossless ("3", or by port if they differ), and roce_without_pfc: rails
-/// without one. Unknown if no port tells.
-Facts flow_control_facts(const std::map<std::string, std::string>& settings);
+/// Asks dcb for the tables of the Ethernet rails, by port ("mlx5_0/1"). `ports`: the facts of all ports
+/// (node/ports.hpp).
+std::map<std::string, PriorityTables> read_flow_control(const std::filesystem::path& root,
+                                                        const std::vector<Facts>& ports,
+                                                        const std::vector<std::string>& rails);
+
+/// Returns roce_pfc: the priorities that are lossless ("3", or by port if they differ), roce_without_pfc: rails without
+/// one, and roce_without_dscp: rails that do not trust DSCP. Unknown if no port tells.
+Facts flow_control_facts(const std::map<std::string, PriorityTables>&);
 
 }  // namespace shakedown

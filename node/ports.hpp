@@ -75,7 +75,7 @@ Facts port_facts(const Port&);
 /// - ports_slow: active ports that are slower than most. ib_ports_init: ports that have a link and wait for a subnet
 ///   manager. ports_with_errors: ports whose counters show recoveries, lost symbols or damaged packets.
 /// - roce_without_dscp, roce_without_ecn: rails whose NIC reports this. NVIDIA's driver package has the files for it;
-///   Linux's own driver does not.
+///   Linux's own driver does not (for the first, see node/flow_control.hpp).
 /// - rail_ports: a description of the rails. rail_names: their names, sorted.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
