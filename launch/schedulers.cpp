@@ -1,5 +1,6 @@
 #include "launch/schedulers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 
@@ -10,7 +11,7 @@ namespace {
 
 enum class Form {
   file,  // the variable names a host file
-  list,  // the variable lists hosts: "host host", or "host 8 host 8" with numbers of ranks
+  list,  // the variable lists hosts: "host host", "host 8 host 8" with numbers of ranks, "host,host" or a JSON array
   count  // the variable has a number of hosts, or a range "1:4"
 };
 
@@ -35,7 +36,7 @@ constexpr Agent of_intel{"ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC", {"I_MPI_HYDRA_BOOT
 
 // Sources: manual pages of the schedulers (qsub(1B), bsub(1), blaunch(1), qsub(1) of Grid Engine, oarsub(1),
 // flux-run(1)), Kubeflow's mpi-operator (ssh since v2, kubexec.sh before) and training-operator, the wiki of MPICH's
-// Hydra, LeaderWorkerSet, PyTorch's torchrun.
+// Hydra, LeaderWorkerSet, PyTorch's torchrun, Volcano's plugin svc, and the manuals of the cloud services.
 constexpr std::array signs{
     Sign{"PBS", "PBS_NODEFILE", Form::file, "mpirun --hostfile $PBS_NODEFILE"},
     Sign{"LSF", "LSB_DJOB_HOSTFILE", Form::file, "mpirun --host HOST:8,...", of_lsf},
@@ -48,10 +49,20 @@ constexpr std::array signs{
          of_intel},
     Sign{"LSF", "LSB_MCPU_HOSTS", Form::list, "mpirun --host HOST:8,...", of_lsf},
     Sign{"LSF", "LSB_HOSTS", Form::list, "mpirun --host HOST:8,...", of_lsf},
+    Sign{"LoadLeveler", "LOADL_HOSTFILE", Form::file, "mpirun --hostfile $LOADL_HOSTFILE"},
+    Sign{"SageMaker", "SM_HOSTS", Form::list, "mpirun --host HOST:8,..."},
+    Sign{"Azure Batch", "AZ_BATCH_HOST_LIST", Form::list, "mpirun --host HOST:8,..."},
     Sign{"Flux", "FLUX_JOB_NNODES", Form::count, "flux run -N NODES --tasks-per-node=8"},
     Sign{"Slurm (heterogeneous job)", "SLURM_HET_SIZE", Form::count,
          "srun --mpi=none --het-group=1 --ntasks-per-node=8"},
     Sign{"LeaderWorkerSet", "LWS_GROUP_SIZE", Form::count, "mpirun --host POD:8,..."},
+    Sign{"AWS Batch", "AWS_BATCH_JOB_NUM_NODES", Form::count, "mpirun --host HOST:8,..."},
+    Sign{"Base Command Platform", "NGC_ARRAY_SIZE", Form::count, "mpirun --host HOST:8,..."},
+    Sign{"Volcano", "VC_WORKER_NUM", Form::count, "mpirun --host POD:8,..."},
+    Sign{"HTCondor", "_CONDOR_NPROCS", Form::count, "mpirun --host HOST:8,..."},
+    Sign{"PJM", "PJM_NODE", Form::count, "mpirun --hostfile $PJM_O_NODEINF"},
+    Sign{"SkyPilot", "SKYPILOT_NUM_NODES", Form::count, "torchrun --nnodes=NODES --nproc-per-node=8 --no-python"},
+    Sign{"dstack", "DSTACK_NODES_NUM", Form::count, "torchrun --nnodes=NODES --nproc-per-node=8 --no-python"},
     Sign{"torchrun", "PET_NNODES", Form::count, "torchrun --nnodes=NODES --nproc-per-node=8 --no-python"},
 };
 
@@ -62,7 +73,11 @@ std::optional<std::string> set_in(const Environment& environment, const char* na
 
 /// Returns the list of a variable in the form of a host file. A number is the number of ranks of the host before it.
 std::string as_host_file(const std::string& list) {
-  std::istringstream words(list);
+  auto blanks = list;
+  constexpr std::string_view separators = "[],\"";
+  std::replace_if(
+      blanks.begin(), blanks.end(), [&](char c) { return separators.find(c) != std::string_view::npos; }, ' ');
+  std::istringstream words(blanks);
   std::string lines;
   for (std::string word; words >> word;) {
     const bool is_host = word.find_first_not_of("0123456789") != std::string::npos;

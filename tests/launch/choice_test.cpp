@@ -425,6 +425,13 @@ TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
 
 TEST_F(LaunchChoice, SeveralHostsThatAVariablePromisesAreNotPassedOver) {
   for (const auto& [variable, value, scheduler] : {std::tuple{"FLUX_JOB_NNODES", "2", "Flux"},
+                                                   {"AWS_BATCH_JOB_NUM_NODES", "2", "AWS Batch"},
+                                                   {"NGC_ARRAY_SIZE", "4", "Base Command Platform"},
+                                                   {"VC_WORKER_NUM", "2", "Volcano"},
+                                                   {"_CONDOR_NPROCS", "2", "HTCondor"},
+                                                   {"PJM_NODE", "2", "PJM"},
+                                                   {"SKYPILOT_NUM_NODES", "2", "SkyPilot"},
+                                                   {"DSTACK_NODES_NUM", "2", "dstack"},
                                                    {"LWS_GROUP_SIZE", "2", "LeaderWorkerSet"},
                                                    {"PET_NNODES", "1:4", "torchrun"},
                                                    {"PET_NNODES", "many", "torchrun"}}) {
@@ -434,6 +441,9 @@ TEST_F(LaunchChoice, SeveralHostsThatAVariablePromisesAreNotPassedOver) {
   }
   for (const auto& [variable, value] : {std::pair{"LSB_MCPU_HOSTS", "c05n14 42 "},
                                         {"LSB_HOSTS", "c05n14 c05n14"},
+                                        {"SM_HOSTS", "[\"algo-1\"]"},
+                                        {"AZ_BATCH_HOST_LIST", "10.0.0.4"},
+                                        {"AWS_BATCH_JOB_NUM_NODES", "1"},
                                         {"FLUX_JOB_NNODES", "1"},
                                         {"PET_NNODES", "1"}}) {
     EXPECT_EQ(refusal(site({{variable, value}})), "starts mpirun --bind-to none --oversubscribe -np 3") << variable;
@@ -442,7 +452,7 @@ TEST_F(LaunchChoice, SeveralHostsThatAVariablePromisesAreNotPassedOver) {
 
 TEST_F(LaunchChoice, TheHostFileOfEachSchedulerIsLookedAt) {
   for (const auto* variable : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", "OAR_NODEFILE", "OAR_NODE_FILE",
-                               "COBALT_NODEFILE", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}) {
+                               "COBALT_NODEFILE", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "LOADL_HOSTFILE"}) {
     auto listed = site({{variable, "nodes"}});
     listed.agent = false;
     listed.host_file = "n1.site\nn1.site\nn2.site\n";
@@ -517,6 +527,13 @@ TEST_F(LaunchChoice, AListOfASchedulerWithoutHostsIsRefused) {
     auto listed = site({{variable, "nodes"}});
     listed.host_file = "# none\n";
     EXPECT_TRUE(has(refusal(listed), "nodes, which is the scheduler's, names no hosts")) << variable;
+  }
+}
+
+TEST_F(LaunchChoice, AListOfHostsOfACloudServiceIsLookedAt) {
+  for (const auto& [variable, value] :
+       {std::pair{"SM_HOSTS", "[\"algo-1\", \"algo-2\"]"}, {"AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5"}}) {
+    EXPECT_TRUE(has(refusal(site({{variable, value}})), std::string(variable) + " lists several hosts")) << variable;
   }
 }
 
