@@ -96,10 +96,12 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
     return;
   }
   std::map<int, int> faults, condemning, harmless;  // by code: the number of errors
+  std::string action;                               // of an XID 154
   for (const auto& xid : *xids) {
     if (xid.pci != *pci) continue;
     // Only the kernel's own log can condemn a GPU, because any user can write such a line to the other logs.
-    const bool is_condemning = condemns(xid.code) && xid.file.empty();
+    const bool is_condemning = (condemns(xid.code) || xid.action) && xid.file.empty();
+    if (is_condemning && xid.action) action = " (" + one_line(*xid.action) + ")";
     ++(is_harmless(xid.code) ? harmless : is_condemning ? condemning : faults)[xid.code];
   }
   const std::string file = xids->empty() ? "" : xids->front().file;
@@ -109,6 +111,7 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
   auto& text = facts["xids_condemning"].text;
   for (const auto& [code, times] : condemning) {
     *text += "; XID " + std::to_string(code) + ": " + advice_on("xid_" + std::to_string(code));
+    if (code == 154) *text += action;
   }
 }
 

@@ -44,10 +44,18 @@ std::optional<std::string> read_now(const std::filesystem::path& file) {
 void read_xid(const std::string& line, const std::string& file, KernelLog& log) {
   static const std::regex form(
       R"(NVRM:.* Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)(?:\.[0-9])?( [^)]{0,40})?\): ([0-9]+))");
+  static const std::regex new_action(R"(recovery action changed from .* to 0x[0-9a-fA-F]+ \(([^)]{1,60})\))");
   std::smatch found;
   if (!std::regex_search(line, found, form)) return;
   const auto code = whole_number<int>(found[3].str());
-  if (code) log.xids.push_back({lower(found[1].str()) + ".0", *code, file});
+  if (!code) return;
+  Xid xid{lower(found[1].str()) + ".0", *code, file};
+  if (std::smatch changed; code == 154 && std::regex_search(line, changed, new_action)) {
+    std::erase_if(log.xids, [&](const Xid& other) { return other.action && other.pci == xid.pci; });
+    if (changed[1] == "None") return;
+    xid.action = changed[1].str();
+  }
+  log.xids.push_back(std::move(xid));
 }
 
 /// Reads the line of an NVSwitch error. Skips the lines that the driver adds with details ("..., Severity 1 Engine

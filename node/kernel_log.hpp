@@ -16,6 +16,8 @@ struct Xid {
   std::string pci;  // "0000:1b:00.0"
   int code = 0;
   std::string file = {};  // name of the log if any user can write to it; empty for the kernel's own log
+  /// The action of an XID 154, such as "Node Reboot Required".
+  std::optional<std::string> action = std::nullopt;
 };
 
 /// An error of an NVSwitch: "nvidia-nvswitch3: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 30 LTSSM Fault Up".
@@ -26,7 +28,7 @@ struct SwitchError {
 };
 
 struct KernelLog {
-  std::vector<Xid> xids;
+  std::vector<Xid> xids;  // with the last XID 154 of a GPU only, unless it withdraws the action ("None")
   std::vector<SwitchError> switch_errors;
   std::vector<std::string> faults;  // for each kind of fault: its first line, and the number of its lines
 };

@@ -130,6 +130,10 @@ TEST(GpuFacts, GiveXidsToTheirGpu) {
   EXPECT_EQ(second.at("xids_of_programs").number, 3);
   EXPECT_EQ(second.at("xids_of_programs").text, "2 x XID 13, XID 63") << "NVIDIA says to ignore the latter";
   EXPECT_FALSE(gpu_facts(nvml.gpus()[1], std::nullopt, "/").at("xids").number);
+  const std::vector<Xid> asked{{"0000:11:00.0", 154, "", "Node Reboot Required"}};
+  const auto of_154 = gpu_facts(nvml.gpus()[1], asked, "/").at("xids_condemning");
+  EXPECT_EQ(of_154.number, 1);
+  EXPECT_EQ(of_154.text, "XID 154; XID 154: " + advice_on("xid_154") + " (Node Reboot Required)");
   const std::vector<Xid> of_syslog{{"0000:11:00.0", 79, "/var/log/syslog"}};
   EXPECT_EQ(gpu_facts(nvml.gpus()[1], of_syslog, "/").at("xids").text,
             "XID 79 in /var/log/syslog, which any user can write");

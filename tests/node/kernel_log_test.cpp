@@ -40,6 +40,19 @@ TEST(KernelLog, HasXidsInAllFormsOfTheDriver) {
   }
 }
 
+TEST(KernelLog, HasTheLastActionThatTheDriverAsksFor) {
+  const auto changed = [](const std::string& gpu, const std::string& to) {
+    return "NVRM: Xid (PCI:0000:" + gpu + ":00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to " +
+           to + "\n";
+  };
+  const auto log = log_of(changed("10", "0x1 (GPU Reset Required)") + changed("11", "0x1 (GPU Reset Required)") +
+                          changed("10", "0x2 (Node Reboot Required)") + changed("11", "0x0 (None)"));
+  ASSERT_EQ(log.xids.size(), 1u);
+  EXPECT_EQ(log.xids.front().pci, "0000:10:00.0");
+  EXPECT_EQ(log.xids.front().action, "Node Reboot Required");
+  EXPECT_EQ(log_of("NVRM: Xid (PCI:0000:10:00): 154, a form of another driver\n").xids.size(), 1u);
+}
+
 TEST(KernelLog, HasErrorsOfSwitchesAndWhetherTheyAreFatal) {
   const auto log = log_of(
       "4,100,9000,-;nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error\n"
@@ -60,6 +73,10 @@ TEST(KernelLog, HasFaultsOfTheDriverPciAndNics) {
         "NVRM: API mismatch: the client has the version 580.95.05, but this kernel module has the version 580.82.07.",
         "NVRM: The NVIDIA GPU at PCI:27:0:0 has fallen off the bus and is not responding to commands.",
         "pcieport 0000:15:01.0: AER: Uncorrectable (Fatal) error message received from 0000:16:00.0",
+        "nvidia 0000:16:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+        "pcieport 0000:15:01.0: DPC: containment event, status:0x1f01 source:0x0000",
+        "Memory failure: 0x5d3a001: recovery action for dirty LRU page: Recovered",
+        "{1}[Hardware Error]: event severity: fatal",
         "mlx5_core 0000:18:00.0: mlx5_pcie_event:300:(pid 1): Detected insufficient power on the PCIe slot (27W).",
         "mlx5_core 0000:18:00.0: Port module event[error]: module 0, Cable error, High Temperature",
         "mlx5_core 0000:18:00.0: Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)",
@@ -71,7 +88,10 @@ TEST(KernelLog, HasFaultsOfTheDriverPciAndNics) {
   }
   for (const auto* line : {"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05",
                            "mlx5_core 0000:18:00.1: Port module event: module 1, Cable unplugged",
-                           "pcieport 0000:15:01.0: AER: enabled with IRQ 27", "mce: CPU supports 20 MCE banks"}) {
+                           "pcieport 0000:15:01.0: AER: enabled with IRQ 27",
+                           "nvme 0000:01:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
+                           "pcieport 0000:15:01.0: DPC: error containment capabilities: Int Msg #0",
+                           "{1}[Hardware Error]: event severity: corrected", "mce: CPU supports 20 MCE banks"}) {
     EXPECT_TRUE(log_of(line).faults.empty()) << line;
   }
 }
