@@ -161,8 +161,9 @@ std::string host_in_command(const std::string& host) { return is_host_name(host)
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where) {
   std::vector<std::string> hosts;
   for (const std::string_view part : parts(list)) {
-    if (part.empty()) refuse({list, where}, "a name is empty");
-    expand({list, where}, "", part, hosts);
+    const auto first = part.find_first_not_of(" \t");
+    if (first == std::string_view::npos) refuse({list, where}, "a name is empty");
+    expand({list, where}, "", part.substr(first, part.find_last_not_of(" \t") + 1 - first), hosts);
   }
   return hosts;
 }

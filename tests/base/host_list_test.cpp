@@ -13,6 +13,7 @@ using Hosts = std::vector<std::string>;
 TEST(HostList, NamesEveryHostOfItsRanges) {
   EXPECT_EQ(expand_hosts("node1"), Hosts{"node1"});
   EXPECT_EQ(expand_hosts("node-a[1-3,7],login"), (Hosts{"node-a1", "node-a2", "node-a3", "node-a7", "login"}));
+  EXPECT_EQ(expand_hosts(" node1 , node[2-3]"), (Hosts{"node1", "node2", "node3"})) << "blanks around names";
   EXPECT_EQ(expand_hosts("n[08-10]"), (Hosts{"n08", "n09", "n10"})) << "the first end says how many digits";
   EXPECT_EQ(expand_hosts("r[1-2]n[1-2].x"), (Hosts{"r1n1.x", "r1n2.x", "r2n1.x", "r2n2.x"}));
 }
