@@ -375,6 +375,8 @@ struct Published {
   double f16, tf32, f32, f64, triad_hbm, peer, pcie;
   std::map<std::uint64_t, double> allreduce;  // busbw by size
   int gpus = 8;                               // of a host
+  /// If the profile derives limits of what is not published, the rate of a step on a GPU that meets them.
+  double derived_step = 0;
 };
 
 constexpr std::uint64_t mib = 1u << 20, gib = 1u << 30;
@@ -405,10 +407,27 @@ std::vector<Published> published() {
            0,
            0,
            0,
+           690,
+           50,
+           {{16 * mib, 255}, {128 * mib, 568.4}, {512 * mib, 689}, {gib, 723.3}, {4 * gib, 740.6}, {8 * gib, 838}},
+           8,
+           30000},
+          {"NVIDIA B300 SXM6 AC",
+           "b300",
+           1550,
+           3000,
+           6460,
+           285,
            0,
            0,
-           {{16 * mib, 255}, {128 * mib, 568.4}, {512 * mib, 689}, {gib, 723.3}, {4 * gib, 740.6}, {8 * gib, 838}}},
-          {"NVIDIA B300 SXM6 AC", "b300", 1550, 3000, 6460, 285, 0, 0, 0, 0, 0, 0, 0, {}},
+           0,
+           0,
+           0,
+           690,
+           50,
+           {{gib, 600}, {8 * gib, 600}},
+           8,
+           30000},
           {"NVIDIA GB200",
            "gb200",
            1550,
@@ -465,6 +484,18 @@ std::vector<Published> published() {
            {}}};
 }
 
+/// Adds the rows that profiles with derived limits judge in addition.
+void add_derived(ResultsBuilder& builder, const Published& p) {
+  add_shifts(builder, "p2p/op:read/engine:ce", "1073741824", p.peer);
+  add_shifts(builder, "p2p/op:read/engine:sm", "1073741824", 0.85 * p.peer);
+  add_shifts(builder, "p2p/op:write/engine:sm", "1073741824", 0.95 * p.peer);
+  add_allreduce(builder, "f32", {8, 32768}, 1);
+  if (builder.context.world_size == 1) add_collectives(builder, {128 * mib}, 0);
+  builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", p.derived_step)
+      .by_rank("tokens_per_s", Values(builder.context.ranks.size(), p.derived_step))
+      .by_rank("compute_ms", Values(builder.context.ranks.size(), 8192e3 / p.derived_step));
+}
+
 /// A machine with these figures. Rows without a published figure have some value.
 ResultsBuilder machine_of(const Published& p, int ranks) {
   ResultsBuilder builder(ranks, 1, p.device);
@@ -502,7 +533,8 @@ ResultsBuilder machine_of(const Published& p, int ranks) {
   auto sizes = p.allreduce;
   sizes[8 * gib] = or_some(sizes[8 * gib], 0.9 * or_some(p.peer, 400));
   for (const auto& [bytes, busbw] : sizes) add_allreduce(builder, "f32", {bytes}, busbw);
-  add_collectives(builder, {8, gib}, 1);
+  add_collectives(builder, {8, gib}, p.derived_step > 0 ? 500 : 1);
+  if (p.derived_step > 0) add_derived(builder, p);
   return builder;
 }
 
@@ -527,9 +559,47 @@ TEST(ShippedProfiles, AcceptWhatIsPublishedOfOtherGpus) {
     for (const Finding& finding : judge(measured, shipped(), {}).findings) {
       if (finding.status == Status::no_reference) without.insert(finding.key);
     }
-    EXPECT_EQ(without, gpu.allreduce.empty() ? (std::set<std::string>{"allreduce", "collectives"})
-                                             : std::set<std::string>{"collectives"})
-        << gpu.profile;
+    std::set<std::string> expected;
+    if (gpu.derived_step == 0) expected.insert("collectives");
+    if (gpu.allreduce.empty()) expected.insert("allreduce");
+    EXPECT_EQ(without, expected) << gpu.profile;
+  }
+}
+
+// No family of B200 and B300 is without a limit, and each limit that is not published says so.
+TEST(ShippedProfiles, PassBlackwellBoardsByDerivedLimits) {
+  for (const auto& gpu : published()) {
+    if (gpu.derived_step == 0) continue;
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
+      const Verdict verdict = judge({machine_of(gpu, ranks).results()}, shipped(), {});
+      EXPECT_EQ(verdict.state, State::pass) << gpu.profile << ", " << ranks << ": " << verdict_line(verdict);
+    }
+    const std::set<std::string> derived{"p2p", "pcie", "collectives", "lora_step", "train_step"};
+    for (const Profile& profile : shipped()) {
+      if (profile.name != gpu.profile) continue;
+      std::set<std::string> judged;
+      for (const Rule& rule : profile.rules) {
+        const std::string family(family_of(rule.benchmark));
+        if (!derived.contains(family) && !(family == "allreduce" && gpu.profile == "b300")) continue;
+        judged.insert(family);
+        EXPECT_TRUE(rule.source.starts_with("derived, not measured: ")) << rule.benchmark.text() << ": " << rule.source;
+      }
+      EXPECT_EQ(judged.size(), derived.size() + (gpu.profile == "b300" ? 1 : 0)) << gpu.profile;
+    }
+  }
+}
+
+TEST(ShippedProfiles, FailBlackwellBoardsAtHalfOfTheDerivedLimits) {
+  for (auto gpu : published()) {
+    if (gpu.derived_step == 0) continue;
+    gpu.peer /= 2;
+    gpu.pcie /= 2;
+    gpu.derived_step /= 2;
+    std::set<std::string> families;
+    for (const Finding& finding : judge({machine_of(gpu, gpu.gpus).results()}, shipped(), {}).findings) {
+      if (finding.status == Status::fail) families.insert(family_of(finding.key));
+    }
+    EXPECT_EQ(families, (std::set<std::string>{"p2p", "pcie", "lora_step"})) << gpu.profile;
   }
 }
 
