@@ -195,10 +195,10 @@ __device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int
 /// Compares one signed sum of C with its expected value. Bound: the signs do not depend on the errors e_j. Therefore
 /// |sum s_j e_j| <= 8 |e| except with probability 2 exp(-32) (Hoeffding). |e| is at most u_out |c| from rounding the
 /// result plus u_acc |a_i| |B_q| from the accumulation. The latter is the bound of reference::gemm_tolerance before its
-/// own factor 8. Not inlined: eight copies for each of seven types would take a third of this file's compile time.
+/// own factor 8.
 template <class T>
-__device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm,
-                                       double block_norm, LocalTally& mine, Tally* tally, unsigned long long report) {
+__device__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm, double block_norm,
+                          LocalTally& mine, Tally* tally, unsigned long long report) {
   double got = 0, squares = 0;
   for (int j = q * sum_width; j < min((q + 1) * sum_width, p.n); ++j) {
     const double c = p.c_at(i, j);
@@ -209,15 +209,24 @@ __device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, doubl
   judge(mine, tally, got, want, limit, static_cast<unsigned long long>(i) * sums_per_row(p.n) + q, report);
 }
 
+/// Returns values[at]. It compares the index with each place, so that the values remain in registers.
+template <int count>
+__device__ double value_at(const double (&values)[count], int at) {
+  double value = values[0];
+#pragma unroll
+  for (int place = 1; place < count; ++place) value = place == at ? values[place] : value;
+  return value;
+}
+
 /// Multiplies A with the signed sums of B, one tile of 64 rows and 32 sums per block, and compares the results.
 template <class T>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, 3)
     count_wrong_sums_kernel(Matrices<T> p, const double* sums, const double* square_norms, Tally* tally,
                             unsigned long long report) {
   __shared__ double a[tile_depth][tile_rows + 1], y[tile_depth][tile_sums + 1];
   const int i0 = static_cast<int>(blockIdx.x) * tile_rows, q0 = static_cast<int>(blockIdx.y) * tile_sums;
   const int row = static_cast<int>(threadIdx.x % 16), pair = static_cast<int>(threadIdx.x / 16) * sums_each;
-  double want[rows_each][sums_each] = {}, norm[rows_each] = {};
+  double want[rows_each * sums_each] = {}, norm[rows_each] = {};
   for (int l0 = 0; l0 < p.k; l0 += tile_depth) {
     load_tiles(p, sums, i0, q0, l0, a, y);
     __syncthreads();
@@ -228,20 +237,18 @@ __global__ void __launch_bounds__(tile_threads)
         const double value = a[l][row + 16 * u];
         norm[u] += value * value;
 #pragma unroll
-        for (int v = 0; v < sums_each; ++v) want[u][v] += value * y[l][pair + v];
+        for (int v = 0; v < sums_each; ++v) want[u * sums_each + v] += value * y[l][pair + v];
       }
     }
     __syncthreads();
   }
+  // One copy of judge_sum: a copy for each sum would take a third of this file's compile time.
   LocalTally mine;
-#pragma unroll
-  for (int u = 0; u < rows_each; ++u) {
-#pragma unroll
-    for (int v = 0; v < sums_each; ++v) {
-      const int i = i0 + row + 16 * u, q = q0 + pair + v;
-      if (i >= p.m || q >= sums_per_row(p.n)) continue;
-      judge_sum(p, i, q, want[u][v], sqrt(norm[u]), sqrt(square_norms[q]), mine, tally, report);
-    }
+#pragma unroll 1
+  for (int at = 0; at < rows_each * sums_each; ++at) {
+    const int u = at / sums_each, i = i0 + row + 16 * u, q = q0 + pair + at % sums_each;
+    if (i >= p.m || q >= sums_per_row(p.n)) continue;
+    judge_sum(p, i, q, value_at(want, at), sqrt(value_at(norm, u)), sqrt(square_norms[q]), mine, tally, report);
   }
   mine.add_to(tally);
 }
