@@ -55,4 +55,17 @@ std::unique_ptr<Attention> make_plain_attention(const AttentionShape&);
 /// memory. Errors: Unsupported if this build has no cuDNN, or if cuDNN has no engine for the shape or this GPU.
 std::unique_ptr<Attention> make_cudnn_attention(const AttentionShape&, bool deterministic);
 
+/// A GPU that need not be present.
+struct DescribedGpu {
+  int compute_capability;  // 103 for 10.3
+  int multiprocessors;
+  int shared_memory_bytes;  // the most that a block can use
+  int threads_per_multiprocessor;
+  std::size_t memory_bytes;
+};
+
+/// Builds the plans of make_cudnn_attention for a described GPU. Errors: Unsupported, as make_cudnn_attention on such a
+/// GPU.
+void plan_cudnn_attention(const AttentionShape&, bool deterministic, const DescribedGpu&);
+
 }  // namespace shakedown::cuda

@@ -201,8 +201,9 @@ class CudnnAttention final : public Attention {
         forward_(shape),
         backward_(shape, deterministic),
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {
-    forward_.graph.build(handle_.get(), "attention");
-    backward_.graph.build(handle_.get(), "the gradient of attention");
+    const CudnnTarget gpu(handle_.get());
+    forward_.graph.build(gpu, "attention");
+    backward_.graph.build(gpu, "the gradient of attention");
   }
 
   std::size_t workspace_bytes() const override {
@@ -261,6 +262,12 @@ class CudnnAttention final : public Attention {
 };
 
 }  // namespace
+
+void plan_cudnn_attention(const AttentionShape& shape, bool deterministic, const DescribedGpu& gpu) {
+  const CudnnTarget target(gpu);
+  ForwardGraph(shape).graph.build(target, "attention");
+  BackwardGraph(shape, deterministic).graph.build(target, "the gradient of attention");
+}
 
 std::unique_ptr<Attention> make_cudnn_attention(const AttentionShape& shape, bool deterministic) {
   return std::make_unique<CudnnAttention>(shape, deterministic);

@@ -1,6 +1,8 @@
 // Wrappers of cuDNN's backend descriptors.
 #include "kernels/transformer/cuda/cudnn_graph.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -49,9 +51,10 @@ std::int64_t read_number(const CudnnDescriptor& descriptor, cudnnBackendAttribut
 }
 
 /// Returns the configurations that cuDNN proposes for the graph, best first.
-std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph) {
+std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph, const CudnnTarget& target) {
   const auto heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
+  target.set_in_heuristics(heuristics);
   const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
   set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   if (cudnnBackendFinalize(heuristics.get()) != CUDNN_STATUS_SUCCESS) return {};
@@ -87,6 +90,37 @@ void check(cudnnStatus_t status, std::source_location where) {
   throw std::runtime_error(path.substr(path.rfind('/') + 1) + ":" + std::to_string(where.line()) + " in " +
                            where.function_name() + ": " + last_error() + " (" + cudnnGetErrorString(status) + ", " +
                            std::to_string(static_cast<int>(status)) + ")");
+}
+
+// cudnnBackendDescriptorType_t and cudnnBackendAttributeName_t of cuDNN 9.8, which earlier headers do not have.
+constexpr auto description_type = static_cast<cudnnBackendDescriptorType_t>(38);
+constexpr auto description_json = static_cast<cudnnBackendAttributeName_t>(2702);
+constexpr auto heuristics_description = static_cast<cudnnBackendAttributeName_t>(204);
+constexpr auto plan_description = static_cast<cudnnBackendAttributeName_t>(407);
+
+CudnnTarget::CudnnTarget(const DescribedGpu& gpu) : description_(make(description_type)) {
+  const auto text = fmt::format(
+      R"({{"cudaDeviceId":0,"deviceVer":{},"driverVer":13000,"totalGlobalMem":{},"multiProcessorCount":{},)"
+      R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":{},"reservedSharedMemoryPerBlock":1024,)"
+      R"("regsPerBlock":65536,"maxRegistersPerSM":65536,"warpSize":32,"maxThreadsPerBlock":1024,)"
+      R"("maxThreadsPerSM":{},"maxCtasPerSM":{},"maxGridSize":[2147483647,65535,65535],)"
+      R"("maxBlockSize":[1024,1024,64],"l2CacheSize":52428800,"smClockRateKHz":1900000,"memClockRateKHz":2600000,)"
+      R"("supportCoopLaunch":1,"isTccDriver":0,"pciDeviceId":0,"deviceName":"described"}})",
+      10 * gpu.compute_capability, gpu.memory_bytes, gpu.multiprocessors, gpu.shared_memory_bytes,
+      gpu.threads_per_multiprocessor, gpu.threads_per_multiprocessor / 64);
+  set(description_, description_json, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(text.size()), text.data());
+  finalize(description_);
+}
+
+void CudnnTarget::set_in_graph(const CudnnDescriptor& graph) const {
+  if (handle_ != nullptr) set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle_);
+}
+void CudnnTarget::set_in_heuristics(const CudnnDescriptor& heuristics) const {
+  if (handle_ == nullptr) set(heuristics, heuristics_description, description_.get());
+}
+void CudnnTarget::set_in_plan(const CudnnDescriptor& plan) const {
+  if (handle_ == nullptr) return set(plan, plan_description, description_.get());
+  set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle_);
 }
 
 CudnnGraph::Tensor CudnnGraph::add_tensor(const TensorSettings& settings, const Extents& sizes,
@@ -189,18 +223,18 @@ void CudnnGraph::reshape(Tensor x, Tensor out) {
   operations_.push_back(std::move(made));
 }
 
-void CudnnGraph::build(cudnnHandle_t handle, const std::string& what) {
+void CudnnGraph::build(const CudnnTarget& target, const std::string& what) {
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const auto& operation : operations_) raw.push_back(operation.get());
   operation_graph_ = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  set(operation_graph_, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+  target.set_in_graph(operation_graph_);
   set(operation_graph_, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
       static_cast<std::int64_t>(raw.size()), raw.data());
   finalize(operation_graph_);
 
-  for (auto& configuration : propose(operation_graph_)) {
+  for (auto& configuration : propose(operation_graph_, target)) {
     auto plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    target.set_in_plan(plan);
     set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.get());
     if (cudnnBackendFinalize(plan.get()) != CUDNN_STATUS_SUCCESS) continue;
     workspace_bytes_ = static_cast<std::size_t>(read_number(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));

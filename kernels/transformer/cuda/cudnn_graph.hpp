@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/handle.hpp"
+#include "kernels/transformer/cuda/attention.hpp"
 
 namespace shakedown::cuda {
 
@@ -19,6 +20,22 @@ void check(cudnnStatus_t, std::source_location = std::source_location::current()
 
 using CudnnHandle = Owned<cudnnHandle_t, cudnnDestroy>;
 using CudnnDescriptor = Owned<cudnnBackendDescriptor_t, cudnnBackendDestroyDescriptor>;
+
+/// The GPU for which a plan is built: the one of a handle, or one that is described and need not be present.
+class CudnnTarget {
+ public:
+  explicit CudnnTarget(cudnnHandle_t handle) : handle_(handle) {}
+  /// Errors: std::runtime_error if this cuDNN only builds for GPUs that are present (before 9.8).
+  explicit CudnnTarget(const DescribedGpu&);
+
+  void set_in_graph(const CudnnDescriptor&) const;
+  void set_in_heuristics(const CudnnDescriptor&) const;
+  void set_in_plan(const CudnnDescriptor&) const;
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+  CudnnDescriptor description_;
+};
 
 /// Extents of a tensor with four dimensions: sequence, head, row, column.
 using Extents = std::int64_t[4];
@@ -46,7 +63,7 @@ class CudnnGraph {
 
   /// Queries the heuristics and keeps the first plan that can be built. Errors: Unsupported, with cuDNN's text, if
   /// there is none.
-  void build(cudnnHandle_t, const std::string& what);
+  void build(const CudnnTarget&, const std::string& what);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// Returns the number of the plan's engine in cuDNN's tables.
