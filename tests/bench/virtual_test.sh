@@ -5,6 +5,7 @@
 source "$(dirname "$0")/../shell.bash"
 needs python3
 cd "$scratch" || exit 1
+mkdir runs full
 shakedown=$build/bin/shakedown
 export SHAKEDOWN_RANKS=2
 chips=(b300 b200 h20 l40s gh200 a100 h100)
@@ -34,11 +35,32 @@ PYTHON
 }
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a < b) }'; }
 
+# --- the full tier --------------------------------------------------------------------------------------------------------
+# All rows of all profiles are planned to end within their limit, and the virtual runs of six chips do.
+if [[ -n ${SHAKEDOWN_NIGHTLY:-} ]]; then
+  limit=600
+  for profile in "$root"/thresholds/*.yaml; do
+    grep '^match: {backend: cuda, ' "$profile" | grep -qv 'device: any' || continue
+    chip=$(basename "$profile" .yaml)
+    run 0 "$shakedown" accept --plan --backend=virtual --chip="$chip" --tier=full
+    longest=$(sed -n 's/^[a-z_0-9]*\/.* \([0-9.]*\) s$/\1/p' out | sort -n | tail -n 1)
+    expect "$chip: each row is planned below its limit: $longest s" below "$longest" 300
+  done
+  for chip in b300 b200 h20 l40s gh200 a100; do
+    run 3 "$shakedown" accept --backend=virtual --chip="$chip" --tier=full --folder="full/$chip"
+    expect "$chip: the verdict is VIRTUAL" prints '^VERDICT: VIRTUAL [0-9]+/[0-9]+ '
+    expect "  no finding fails" test -z "$(failing "full/$chip")"
+    read -r total silence < <(rows "full/$chip")
+    expect "  each of its rows advances within its limit: $silence s of $total s" below "$silence" 60
+  done
+  finish
+fi
+
 # --- chips ----------------------------------------------------------------------------------------------------------------
-mkdir runs
 for chip in "${chips[@]}"; do
   run 3 "$shakedown" accept --backend=virtual --chip="$chip" --folder="runs/$chip"
   expect "$chip: the verdict is VIRTUAL" prints '^VERDICT: VIRTUAL [0-9]+/[0-9]+ '
+  expect "  and counts no faults" test "$(grep -c 'more fault' out)" -eq 0
   expect "  no finding fails" test -z "$(failing "runs/$chip")"
   read -r total silence < <(rows "runs/$chip")
   expect "  each row advances within its limit: $silence s" below "$silence" 60

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/text.hpp"
@@ -131,6 +132,21 @@ TEST(Headline, CountsTheOtherFaults) {
   const Failed run = with_planted("hbm:0.04+link:0.2", 1);
   EXPECT_EQ(headline_of(run.judged.verdict).more, 1u);
   EXPECT_NE(text(headline_of(run.judged.verdict)).find("; 1 more fault"), std::string::npos);
+}
+
+TEST(Headline, OfAVirtualRunCountsNoFaults) {
+  auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"});
+  for (Results& file : files) {
+    file.context.backend = Backend::virtual_gpu;
+    std::erase_if(file.rows, [](const Row& row) { return row.key.family() == "hbm"; });
+  }
+  const Verdict verdict = judge(Measured(files), References(shipped_profiles()), {});
+  EXPECT_GT(std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                          [](const Finding& f) { return f.counts() && !f.good(); }),
+            1);
+  const Headline headline = headline_of(verdict);
+  EXPECT_EQ(headline.state, State::virtual_run);
+  EXPECT_EQ(headline.more, 0u) << text(headline);
 }
 
 TEST(Headline, OfARunWithoutAVerdictSaysWhy) {

@@ -78,8 +78,8 @@ std::string judged_text(const Verdict& verdict) {
     const bool counted = finding.status == Status::pass && finding.counts() && family != "machine";
     if (counted && std::find(families.begin(), families.end(), family) == families.end()) families.push_back(family);
   }
-  return (families.empty() ? "nothing except the machine" : joined(families)) + " judged by " + verdict.profile + " on " +
-         plural(verdict.ranks, "rank") + (verdict.hosts > 1 ? " of " + plural(verdict.hosts, "host") : "") +
+  return (families.empty() ? "nothing except the machine" : joined(families)) + " judged by " + verdict.profile +
+         " on " + plural(verdict.ranks, "rank") + (verdict.hosts > 1 ? " of " + plural(verdict.hosts, "host") : "") +
          (verdict.is_partial() ? ", " + asked_text(verdict) : "");
 }
 
@@ -159,6 +159,7 @@ Headline headline_of(const Verdict& verdict) {
     headline.fault = summary_of(*finding);
     headline.more =
         static_cast<std::size_t>(std::count_if(verdict.findings.begin(), verdict.findings.end(), is_bad)) - 1;
+    if (verdict.state == State::virtual_run) headline.more = 0;  // a limit that is missing is no fault of a GPU
   } else if (is_good(verdict.state)) {
     headline.fault.what = judged_text(verdict);
   } else if (!verdict.notes.empty()) {
