@@ -47,25 +47,26 @@ __device__ void store(uint4* to, uint4 v) {
 /// Number of vectors that a thread loads or stores with one access.
 constexpr int vectors_at_once(Hint hint) { return hint == Hint::pairs ? 2 : 1; }
 
-// Accesses of 32 bytes, which PTX ISA 8.8 offers for sm_100 and later.
+// Whether kernels can access 32 bytes at once, which PTX ISA 8.8 offers for sm_100 and later. The assembler of other
+// architectures rejects the instruction, so it must be left out when this file is compiled for them.
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1209 && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-#define SHAKEDOWN_PAIRS 1
+constexpr bool has_pairs = true;
+#else
+constexpr bool has_pairs = false;
 #endif
 
 template <Hint hint>
 __device__ void load(uint4* to, const uint4* from) {
   if constexpr (hint != Hint::pairs) {
     *to = load<hint>(from);
-  } else {
-#ifdef SHAKEDOWN_PAIRS
+  } else if constexpr (has_pairs) {
     asm volatile("ld.global.nc.L1::no_allocate.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
                  : "=r"(to[0].x), "=r"(to[0].y), "=r"(to[0].z), "=r"(to[0].w), "=r"(to[1].x), "=r"(to[1].y),
                    "=r"(to[1].z), "=r"(to[1].w)
                  : "l"(from));
-#else
+  } else {
     to[0] = from[0];
     to[1] = from[1];
-#endif
   }
 }
 
@@ -73,16 +74,14 @@ template <Hint hint>
 __device__ void store(uint4* to, const uint4* from) {
   if constexpr (hint != Hint::pairs) {
     store<hint>(to, *from);
-  } else {
-#ifdef SHAKEDOWN_PAIRS
+  } else if constexpr (has_pairs) {
     asm volatile("st.global.L1::no_allocate.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(to), "r"(from[0].x),
                  "r"(from[0].y), "r"(from[0].z), "r"(from[0].w), "r"(from[1].x), "r"(from[1].y), "r"(from[1].z),
                  "r"(from[1].w)
                  : "memory");
-#else
+  } else {
     to[0] = from[0];
     to[1] = from[1];
-#endif
   }
 }
 

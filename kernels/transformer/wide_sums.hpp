@@ -9,8 +9,9 @@
 namespace shakedown::training {
 
 /// f32 operations that round once each. A compiler for GPUs would combine a product and a sum otherwise, and the errors
-/// that the sums compute would be those of other operations. These
-/// functions are templates, because constexpr functions cannot call CUDA's intrinsics.
+/// that the sums compute would be those of other operations. These functions are templates, because constexpr functions
+/// cannot call CUDA's intrinsics. The conditionals remain, because nvcc also refuses a class of intrinsics as a
+/// parameter of the sums.
 struct Rounded {
   template <class T>
   static constexpr T add(T a, T b) {
