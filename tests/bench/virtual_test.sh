@@ -93,6 +93,7 @@ run 3 "$build/tests/acceptance_test" --results=runs/b300 --gtest_brief=1
 expect "a test of acceptance_test fails" prints 'no GPU was measured'
 run 3 "$shakedown" accept --backend=virtual --chip=b300 --families=preflight,hbm --partial-ok --folder=runs/partial
 expect "a part of it is VIRTUAL too" prints '^VERDICT: VIRTUAL '
+expect "and asks for no facts of a machine" eval '! prints "^no reference: preflight"'
 for verb in "nodes --results=runs/b300" "archive --results=runs/b300" "baseline create --results=runs/b300 --out=b" \
   "baseline create --results=runs/b300 --floors=x.yaml" "regress --results=runs/b300 --baseline=runs/b200" \
   "regress --results=runs/b300 --store=store" "compare runs/b300 runs/b200"; do

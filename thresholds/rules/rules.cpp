@@ -215,7 +215,7 @@ class RulesJudge {
       const bool has_values = has_values_of(benchmarks_, family);
       const bool unjudged = names(profile.unjudged) || (measured && !has_values && is_absent(family));
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
-      if (measured && !has_values && !families_.all() && on_gpus()) {
+      if (measured && !has_values && !is_absent(family) && !families_.all() && on_gpus()) {
         add(nothing_measured(family));
         continue;
       }
@@ -229,8 +229,7 @@ class RulesJudge {
       // A single rank exchanges no data.
       if (context.world_size == 1 && is_collective(family)) continue;
       add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
-                                   std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
-                                   " hosts"));
+                                   plural(context.world_size, "rank") + " on " + plural(context.hosts, "host")));
     }
     for (const auto& [family, count] : nvls_rules_) {
       if (!context_of_family_.contains(family) || !judged_families_.contains(family)) continue;
