@@ -96,11 +96,13 @@ expect "a part of it is VIRTUAL too" prints '^VERDICT: VIRTUAL '
 expect "and asks for no facts of a machine" eval '! prints "^no reference: preflight"'
 for verb in "nodes --results=runs/b300" "archive --results=runs/b300" "baseline create --results=runs/b300 --out=b" \
   "baseline create --results=runs/b300 --floors=x.yaml" "regress --results=runs/b300 --baseline=runs/b200" \
-  "regress --results=runs/b300 --store=store" "compare runs/b300 runs/b200"; do
+  "regress --results=runs/b300 --store=store" "compare runs/b300 runs/b200" "ledger add --ledger=ledger --results=runs/b300"; do
   # shellcheck disable=SC2086
   run 2 "$shakedown" $verb
   expect "$verb refuses it by name" says '--backend=virtual'
 done
+run 3 "$shakedown" fleet --results=runs/b300
+expect "a fleet has no good node by it" prints '^0 nodes of 1 good$'
 # One file of a virtual GPU among real ones.
 cp -r "$root/tests/data/h200-sxm-4ranks-full/1" mixed
 cp runs/b300/hbm.json mixed/
