@@ -17,8 +17,11 @@ namespace {
 
 constexpr std::size_t min_gpus = 4, min_hosts = 2;
 constexpr double min_difference = 0.005;
-/// The fraction of the faster group that may be slower than the whole slower group. It allows for one of eight hosts.
+/// The fraction of the faster group that may be as slow as the typical GPU of the slower group. It allows for one of
+/// eight hosts.
 constexpr double max_exceptions = 0.2;
+/// The largest p of the rank test. Four GPUs on each side without an exception reach 1/70.
+constexpr double max_p = 0.015;
 /// If no fact divides the GPUs: the smallest fraction of GPUs in each group, and the fraction of the slower group that
 /// may be faulty.
 constexpr double min_share = 0.1, max_faulty = 0.1;
@@ -43,14 +46,15 @@ void add(Side& side, const Column& column, const Cell& cell) {
   side.hosts.insert(column.context->ranks[static_cast<std::size_t>(cell.unit.rank)].host);
 }
 
-// True if all of `slower` are slower than all of `faster`, apart from a few of `faster` that are slower than all
-// others.
+// True if the difference of the groups explains why all of `slower` are slower. A fault never makes a GPU faster. A GPU
+// of the slower group that is as fast as the typical GPU of the faster group is therefore an exception. The slowest and
+// the fastest GPUs of two groups may overlap, because each group has the tails of healthy chips.
 bool are_apart(const Side& slower, const Side& faster) {
-  const auto last = std::upper_bound(faster.shortfalls.begin(), faster.shortfalls.end(), slower.shortfalls.back());
-  const auto exceptions = static_cast<double>(faster.shortfalls.end() - last);
-  if (exceptions > max_exceptions * static_cast<double>(faster.shortfalls.size())) return false;
-  return last != faster.shortfalls.begin() && *(last - 1) < slower.shortfalls.front() &&
-         median(slower.shortfalls) - median(faster.shortfalls) >= min_difference;
+  const double typical = median(slower.shortfalls), other = median(faster.shortfalls);
+  if (typical - other < min_difference || slower.shortfalls.front() <= other) return false;
+  const auto exceptions = faster.shortfalls.end() - std::ranges::lower_bound(faster.shortfalls, typical);
+  if (static_cast<double>(exceptions) > max_exceptions * static_cast<double>(faster.shortfalls.size())) return false;
+  return mann_whitney_u(faster.shortfalls, slower.shortfalls).p_greater <= max_p;
 }
 
 Population population_of(const Column& column, const Side& slower, const Side& faster) {
@@ -159,7 +163,8 @@ void describe_by_fact(Finding& f, const Population& p) {
 void describe_by_gap(Finding& f, const Population& p) {
   f.metric = p.metric + "_by_group";
   f.detail = fmt::format(
-      "{} GPUs are {} slower than the {} others, with none between: a difference between two groups, such as two makes of "
+      "{} GPUs are {} slower than the {} others, with none between: a difference between two groups, such as two makes "
+      "of "
       "memory, which says nothing about a single GPU",
       p.slower_gpus, percent_text(p.difference), p.other_gpus);
   f.source = "the GPUs of this run, in two groups that no known fact divides";

@@ -37,8 +37,9 @@ class DividingFacts {
 
 /// The populations that the columns of a table show: each side has at least 4 GPUs on at least 2 hosts, and their
 /// medians are at least 0.5 % apart. At most one by family:
-/// - by a fact: all GPUs with one value are slower than all others, without those that are more than 2.5 % slower than
-///   the median of the others. Up to a fifth of the rest may be slower than all with that value. Both are suspects of
+/// - by a fact: each GPU with one value is slower than the median of the others, and the rank test proves the
+///   difference as clearly as for 4 GPUs on each side without an exception. Up to a fifth of the others may be as slow
+///   as the median with that value, or more than 2.5 % slower than their own median. The latter are suspects of
 ///   their own. One host alone may have that value, if the medians are at most 2.5 % apart;
 /// - without a fact: a gap divides them that is wider than either side, without the slowest tenth of the slower side.
 ///   Each side has at least a tenth of the GPUs. GPUs that are more than 2.5 % slower than the faster side are of
