@@ -379,19 +379,31 @@ TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadOnly) {
   EXPECT_EQ(found[0].worst->rank, 5);
 }
 
-/// 32 GPUs on 4 hosts; those with the second VBIOS take 1.7 % more clocks.
-ResultsBuilder two_versions(const std::vector<int>& hosts, std::optional<std::size_t> slow = {}) {
-  ResultsBuilder builder(32, 4);
+/// How much two versions of a VBIOS differ, and the GPUs of one version.
+struct Versions {
+  double rate = 0.983;        // of the GPUs with the second version
+  double variation = 0.0002;  // difference of one GPU from the next one, of five
+};
+
+/// The VBIOS of 32 GPUs on 4 hosts, of which some have the second version.
+std::vector<std::optional<std::string>> vbios_with(const std::vector<int>& hosts) {
   std::vector<std::optional<std::string>> vbios(32, "96.00.A5");
-  for (const int host : hosts) {
-    for (int i = 8 * host; i < 8 * host + 8; ++i) vbios[static_cast<std::size_t>(i)] = "96.00.B9";
-  }
+  for (const int host : hosts) std::fill_n(vbios.begin() + 8 * host, 8, "96.00.B9");
+  return vbios;
+}
+
+/// 32 GPUs on 4 hosts; those on some hosts have the second VBIOS. `others` are factors of single GPUs.
+ResultsBuilder two_versions(const std::vector<int>& hosts, std::map<std::size_t, double> others = {},
+                            const Versions& versions = {}) {
+  ResultsBuilder builder(32, 4);
+  const auto vbios = vbios_with(hosts);
   builder.add_facts("preflight/of:gpu", {}, {{"vbios", vbios}});
   for (const char* n : {"4096", "8192", "16384"}) {
     Values per_ghz;
     for (std::size_t rank = 0; rank < 32; ++rank) {
-      per_ghz.emplace_back(500 * (1 + 0.0002 * static_cast<double>(rank % 5)) *
-                           (vbios[rank] == "96.00.B9" ? 0.983 : 1) * (rank == slow ? 0.95 : 1));
+      per_ghz.emplace_back(500 * (1 + versions.variation * static_cast<double>(rank % 5)) *
+                           (vbios[rank] == "96.00.B9" ? versions.rate : 1) *
+                           (others.contains(rank) ? others[rank] : 1));
     }
     builder.add("gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192", "tflops", 670)
         .by_rank("tflops_per_ghz", per_ghz);
@@ -410,10 +422,22 @@ TEST(Peers, TakeTwoVersionsOfAFactForOneDifferenceOfTheFleet) {
             std::string::npos)
       << found[0].detail;
   for (const std::size_t slow : {2u, 10u}) {
-    const Verdict faulty = judged(two_versions({1, 3}, slow));
+    const Verdict faulty = judged(two_versions({1, 3}, {{slow, 0.95}}));
     ASSERT_EQ(faulty.culprits.size(), 1u) << "a slow GPU of either version";
     EXPECT_EQ(faulty.culprits[0].places.at(0).rank, static_cast<int>(slow));
   }
+}
+
+TEST(Peers, DivideTheFleetByAFactAlthoughItsGroupsOverlap) {
+  const auto populations = [](const Verdict& verdict) {
+    return std::ranges::count(verdict.findings, Code::population, &Finding::code);
+  };
+  const Versions overlapping{.rate = 0.993, .variation = 0.002};  // from -0.7 to 0.1 % and from 0 to 0.8 %
+  EXPECT_EQ(populations(judged(two_versions({1, 3}, {}, overlapping))), 1);
+  EXPECT_EQ(populations(judged(two_versions({1, 3}, {{8, 1.008}}, overlapping))), 0)
+      << "a GPU of the slower group is as fast as the typical GPU of the faster one";
+  EXPECT_EQ(populations(judged(two_versions({1, 3}, {}, {.rate = 0.997, .variation = 0.002}))), 0)
+      << "less than any limit can show";
 }
 
 TEST(Peers, HintAtAFactThatOnlyOneHostHas) {
@@ -797,6 +821,29 @@ TEST(MissedLimits, OfAChipAtItsPowerLimitAreThatOfTheChipAsFarAsSuchChipsAreBehi
   EXPECT_EQ(of_chips(0.89, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
   EXPECT_EQ(of_chips(1, 0.70, power).state, State::fail) << "not one of 500 fleets of 64 has such a chip";
   EXPECT_EQ(of_chips(1, 0.78, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
+}
+
+TEST(MissedLimits, OfAChipAtItsPowerLimitAreComparedWithTheWholeFleetIfAFactDividesIt) {
+  const auto of_fleet = [](double rate) {
+    ResultsBuilder builder(32, 4);
+    builder.add_facts("preflight/of:gpu", {}, {{"vbios", vbios_with({1, 3})}});
+    std::string rules;
+    for (const char* n : {"4096", "8192", "16384"}) {
+      const std::string key = "gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192";
+      Values per_ghz, tflops, mhz = values(32, 1500, {{9, 1440}});
+      for (std::size_t rank = 0; rank < 32; ++rank) {
+        per_ghz.emplace_back(500 * rate * (1 + 0.0002 * static_cast<double>(rank % 5)) *
+                             (rank / 8 % 2 == 1 ? 0.98 : 1));
+        tflops.emplace_back(*per_ghz.back() * *mhz[rank] / 1000);
+      }
+      builder.add(key, "tflops", *tflops[9], tflops).by_rank("tflops_per_ghz", per_ghz).by_rank("sm_mhz", mhz);
+      builder.throttle(9, {{"sw_power_cap", 1}});
+      rules += "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 720, source: s}\n";
+    }
+    return judge({builder.results()}, profile(rules), {}).state;
+  };
+  EXPECT_NE(of_fleet(1), State::fail);
+  EXPECT_EQ(of_fleet(0.985), State::fail) << "this fleet is nearly at its limit";
 }
 
 TEST(MissedLimits, OfARowThatIsSlowPerClockAreNotTheClocks) {

@@ -127,7 +127,7 @@ class Attributor {
       copies = copies || v.from;
       if (spread ? !(shortfall(f, v.value, centre) > limit.value) : !limit.is_missed_by(v.value)) continue;
       ++missed;
-      const Miss miss = kind_of(f, limit, benchmark, v);
+      const Miss miss = kind_of(f, limit, benchmark, v, centre);
       if (miss == Miss::own) own.push_back(v);
       if (miss == Miss::open) open.push_back(v);
       fleet = fleet || miss == Miss::fleet;
@@ -276,7 +276,9 @@ class Attributor {
     return rank < values.size() && values[rank] && !limit.is_missed_by(*values[rank]);
   }
 
-  Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, const RankValue& v) const {
+  // `centre` is the median of all ranks.
+  Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, const RankValue& v,
+               double centre) const {
     const Shown here = shown(f.key, f.metric, v.rank, v.from);
     if (here.out || (!here.compared && benchmark.context->world_size == 1)) return Miss::own;
     const bool clocked = peer_class(f.key, f.metric)->clocked;
@@ -292,11 +294,14 @@ class Attributor {
     if (support != Support::confirmed) return support == Support::none ? Miss::open : Miss::noted;
     if (v.from || !here.compared) return Miss::own;
     if (!clocked) return fleet_is_low(f) && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
-    return slow_per_clock(f.key, v.rank) ? Miss::own : kind_by_clock(limit, benchmark, v, here);
+    return slow_per_clock(f.key, v.rank) ? Miss::own : kind_by_clock(limit, benchmark, v, here, centre);
   }
 
-  // True if the work per clock is normal and the clock is low.
-  Miss kind_by_clock(const Limit& limit, const Benchmark& benchmark, const RankValue& v, const Shown& here) const {
+  // Returns the kind of a miss if the work per clock is normal and the clock is low. A limit is compared with the
+  // median of the fleet. The GPUs of the slower group of a population are nearer to the limit, but as healthy as the
+  // others.
+  Miss kind_by_clock(const Limit& limit, const Benchmark& benchmark, const RankValue& v, const Shown& here,
+                     double centre_of_all) const {
     // Returns two distances: of the rate from the median rate, and of the median rate from the limit.
     const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
@@ -304,7 +309,8 @@ class Attributor {
     if (telemetry().held_back(v.rank) || slower > slowest_of(benchmark.context->ranks.size(), by_power))
       return Miss::own;
     if (clocks_are_low_) return Miss::fleet;
-    const double centre = time ? v.value * (1 - slower) : v.value / (1 - std::min(slower, 0.9));
+    const double centre = time ? std::min(centre_of_all, v.value * (1 - slower))
+                               : std::max(centre_of_all, v.value / (1 - std::min(slower, 0.9)));
     const double distance = time ? centre / limit.value : limit.value / centre;
     return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
