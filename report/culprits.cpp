@@ -56,7 +56,7 @@ std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
     out += "  " + line(evidence_text(d.evidence[i])) + "\n";
   }
   if (d.evidence_count > max_evidence_shown) {
-    out += "  and " + std::to_string(d.evidence_count - max_evidence_shown) + " more measurements\n";
+    out += "  and " + plural(d.evidence_count - max_evidence_shown, "more measurement") + "\n";
   }
   if (!d.telemetry.empty()) out += "  " + line("telemetry: " + d.telemetry) + "\n";
   if (!d.next.empty()) out += "  next: " + d.next + "\n";
@@ -112,7 +112,7 @@ std::vector<std::string> repair_commands(const Verdict& verdict) {
     commands.push_back(on_host(hosts[i], "nvidia-bug-report.sh"));
   }
   if (hosts.size() > max_commands) commands.back() += "  # and " + plural(hosts.size() - max_commands, "more host");
-  commands.push_back("build/bin/shakedown archive --results=build/results");
+  commands.push_back("build/bin/shakedown archive --results=DIR  # of this run");
   return commands;
 }
 

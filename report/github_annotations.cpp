@@ -46,11 +46,10 @@ std::string github_annotations(const Verdict& verdict) {
     const std::string fault = text(summary_of(d));
     if (fault != first) annotations.add(d.fails ? "error" : "notice", causes_text(d), fault);
   }
-  for (const Finding& f : verdict.findings) {
-    const std::string name = name_text(f.key);
-    if (f.good()) continue;
-    annotations.add(f.counts() ? "error" : "warning", name.empty() ? joined_words(f.key, f.metric) : name,
-                    summary_text(f));
+  for (const Finding* const f : bad_findings(verdict)) {
+    const std::string name = name_text(f->key);
+    annotations.add(f->counts() ? "error" : "warning", name.empty() ? joined_words(f->key, f->metric) : name,
+                    summary_text(*f));
   }
   return annotations.text();
 }

@@ -30,16 +30,24 @@ std::string more(std::size_t all, std::size_t shown) {
   return all > shown ? "\nand " + std::to_string(all - shown) + " more\n" : "";
 }
 
-std::string table(const Verdict& verdict, bool good, std::size_t most) {
-  std::string rows;
-  std::size_t all = 0;
-  for (const Finding& finding : verdict.findings) {
-    if (finding.good() != good || ++all > most) continue;
+std::string table(const std::vector<const Finding*>& findings, std::size_t most) {
+  if (findings.empty()) return "";
+  const std::size_t shown = std::min(findings.size(), most);
+  std::string rows = head({"finding", "worst value", "limit", "where", "status", "detail"});
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Finding& finding = *findings[i];
     rows += row({named_text(finding.key, finding.metric), value_text(finding), limit_text(finding), worst_text(finding),
                  status_text(finding), finding.detail});
   }
-  if (all == 0) return "";
-  return head({"finding", "worst value", "limit", "where", "status", "detail"}) + rows + more(all, std::min(all, most));
+  return rows + more(findings.size(), shown);
+}
+
+std::string good_table(const Verdict& verdict) {
+  std::vector<const Finding*> good;
+  for (const Finding& finding : verdict.findings) {
+    if (finding.good()) good.push_back(&finding);
+  }
+  return table(good, max_good_rows);
 }
 
 std::string figures(const Verdict& verdict) {
@@ -83,10 +91,10 @@ std::string causes(const Verdict& verdict) {
 std::string next_steps(const Verdict& verdict) {
   std::string out;
   std::size_t all = 0;
-  for (const Finding& finding : verdict.findings) {
-    if (finding.good() || finding.next.empty() || ++all > max_offenders) continue;
-    out += "- " + markdown_escaped(joined_words(finding.key, finding.metric)) + ": " + markdown_escaped(finding.next) +
-           "\n";
+  for (const Finding* finding : bad_findings(verdict)) {
+    if (finding->next.empty() || ++all > max_offenders) continue;
+    out += "- " + markdown_escaped(joined_words(finding->key, finding->metric)) + ": " +
+           markdown_escaped(finding->next) + "\n";
   }
   return out.empty() ? "" : "\nNext:\n\n" + out + more(all, std::min(all, max_offenders));
 }
@@ -98,12 +106,11 @@ std::string markdown_text(const Verdict& verdict) {
   std::string out = "## " + markdown_escaped(text(headline)) + "\n";
   if (!headline.fault.next.empty()) out += "\nNext: " + markdown_escaped(headline.fault.next) + "\n";
   out += "\n" + markdown_escaped(verdict_line(verdict)) + "\n" + causes(verdict);
-  const std::string bad = table(verdict, false, max_bad_rows);
+  const std::string bad = table(bad_findings(verdict), max_bad_rows);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   if (is_good(verdict.state)) out += figures(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
-  return out + details("Good findings", table(verdict, true, max_good_rows)) +
-         details(unjudged_text(verdict), unjudged(verdict));
+  return out + details("Good findings", good_table(verdict)) + details(unjudged_text(verdict), unjudged(verdict));
 }
 
 std::string markdown_text(const Regression& regression) {
@@ -112,8 +119,7 @@ std::string markdown_text(const Regression& regression) {
     std::string text;
     std::size_t all = 0;
     for (const Change& change : regression.changes) {
-      const bool is_quiet = change.trend == Trend::same || change.trend == Trend::added || change.trend == Trend::noisy;
-      if (is_quiet != quiet || ++all > max_good_rows) continue;
+      if (is_quiet(change) != quiet || ++all > max_good_rows) continue;
       text += row({joined_words(change.key, change.metric), value_text(change.before, change.metric),
                    value_text(change.after, change.metric), change_text(change), count_text(change),
                    std::string(name(change.trend)), change.detail});

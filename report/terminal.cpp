@@ -51,21 +51,17 @@ bool is_repeat(const Verdict& verdict, const Finding& finding) {
 // Returns the bad findings that no culprit explains: a few of each part of the fleet, up to a maximum number of rows.
 constexpr std::size_t max_rows_of_part = 3, max_rows_shown = 12;
 
-std::string bad_findings(const Verdict& verdict, TerminalStyle style) {
+std::string bad_table(const Verdict& verdict, TerminalStyle style) {
   std::map<std::tuple<PartKind, std::string, bool>, std::size_t> rows_of_part;
   std::vector<const Finding*> shown;
-  std::size_t all = 0;
-  for (const bool counts : {true, false}) {  // failures first
-    for (const Finding& finding : verdict.findings) {
-      if (finding.good() || finding.counts() != counts) continue;
-      ++all;
-      if (is_repeat(verdict, finding)) continue;
-      const bool has_room = ++rows_of_part[{finding.part.kind, finding.part.id, counts}] <= max_rows_of_part;
-      if (has_room && shown.size() < max_rows_shown) shown.push_back(&finding);
-    }
+  const auto bad = bad_findings(verdict);
+  for (const Finding* finding : bad) {
+    if (is_repeat(verdict, *finding)) continue;
+    const auto rows = ++rows_of_part[{finding->part.kind, finding->part.id, finding->counts()}];
+    if (rows <= max_rows_of_part && shown.size() < max_rows_shown) shown.push_back(finding);
   }
   std::string out = shown.empty() ? "" : findings_table(shown, style);
-  if (const std::size_t more = all - shown.size(); more > 0) {
+  if (const std::size_t more = bad.size() - shown.size(); more > 0) {
     out += plural(more, "more finding") + (more == 1 ? " is" : " are") + " not good: --all lists " +
            (more == 1 ? "it" : "them") + "\n";
   }
@@ -96,7 +92,7 @@ std::string figures(const Verdict& verdict, TerminalStyle style) {
 
 std::string findings(const Verdict& verdict, TerminalStyle style) {
   if (!style.all) {
-    const std::string bad = bad_findings(verdict, style);
+    const std::string bad = bad_table(verdict, style);
     const std::string good = is_good(verdict.state) ? figures(verdict, style) : "";
     return bad + (bad.empty() || good.empty() ? "" : "\n") + good;
   }
@@ -121,17 +117,14 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
   std::string out;
   std::size_t given = 0;
   const std::size_t most = style.all ? max_reasons_of_all : max_reasons;
-  std::set<std::tuple<PartKind, std::string, Code, std::string>>
-      seen;                                  // each fact of pre-flight has a reason of its own
-  for (const bool counts : {true, false}) {  // failures are first, so that warnings do not displace them
-    for (const Finding& finding : verdict.findings) {
-      if (finding.good() || finding.counts() != counts) continue;
-      const bool is_in_table = !counts && finding.value && finding.detail.empty();
-      if (!style.all && (is_in_table || is_repeat(verdict, finding))) continue;
-      const std::string fact = finding.key.family() == "preflight" ? finding.metric : "";
-      if (!style.all && !seen.emplace(finding.part.kind, finding.part.id, finding.code, fact).second) continue;
-      if (++given <= most) out += "\n" + finding_text(finding) + "\n";
-    }
+  // Each fact of pre-flight has a reason of its own.
+  std::set<std::tuple<PartKind, std::string, Code, std::string>> seen;
+  for (const Finding* finding : bad_findings(verdict)) {
+    const bool is_in_table = !finding->counts() && finding->value && finding->detail.empty();
+    if (!style.all && (is_in_table || is_repeat(verdict, *finding))) continue;
+    const std::string fact = finding->key.family() == "preflight" ? finding->metric : "";
+    if (!style.all && !seen.emplace(finding->part.kind, finding->part.id, finding->code, fact).second) continue;
+    if (++given <= most) out += "\n" + finding_text(*finding) + "\n";
   }
   if (given > most) out += "\nand " + std::to_string(given - most) + " more: --all lists them\n";
   std::string remarks;
@@ -254,16 +247,26 @@ std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
 }
 
 std::string terminal_text(const Regression& regression, TerminalStyle style) {
-  Table table({{"benchmark"}, {"baseline"}, {"now"}, {"change"}, {"launches"}, {"status"}});
+  auto shown = worst_changes(regression);
   for (const Change& change : regression.changes) {
-    table.add({{joined_words(change.key, change.metric)},
-               {value_text(change.before, change.metric)},
-               {value_text(change.after, change.metric)},
-               {change_text(change)},
-               {count_text(change)},
-               {trend_text(change), tone_of(change.trend)}});
+    const bool is_bad = change.trend == Trend::worse || change.trend == Trend::missing;
+    if (!is_bad && (style.all || !is_quiet(change))) shown.push_back(&change);
   }
-  std::string out = table.text(style.table()) + "\n";
+  Table table({{"figure"}, {"baseline"}, {"now"}, {"change"}, {"launches"}, {"status"}});
+  for (const Change* change : shown) {
+    table.add({{style.all ? joined_words(change->key, change->metric) : named_text(change->key, change->metric)},
+               {value_text(change->before, change->metric)},
+               {value_text(change->after, change->metric)},
+               {change_text(*change)},
+               {count_text(*change)},
+               {trend_text(*change), tone_of(change->trend)}});
+  }
+  std::string out = regression_line(regression) + "\n\n" + (shown.empty() ? "" : table.text(style.table()));
+  if (const std::size_t rest = regression.changes.size() - shown.size(); rest > 0) {
+    out += plural(rest, "more figure") + (rest == 1 ? " is" : " are") + " the same, new or not judged: --all lists " +
+           (rest == 1 ? "it" : "them") + "\n";
+  }
+  out += "\n";
   for (const std::string& note : regression.notes) out += indented(printable(note), "note: ");
   return out + regression_line(regression) + "\n";
 }

@@ -91,6 +91,15 @@ std::string summary_text(const Finding& finding) {
   return finding.detail.empty() ? text : text + ": " + finding.detail;
 }
 
+std::vector<const Finding*> bad_findings(const Verdict& verdict) {
+  std::vector<const Finding*> bad;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.good()) bad.push_back(&finding);
+  }
+  std::stable_partition(bad.begin(), bad.end(), [](const Finding* finding) { return finding->counts(); });
+  return bad;
+}
+
 std::vector<std::string> waivers_text(const Verdict& verdict) {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_by_reason;
   for (const Finding& finding : verdict.findings) {
@@ -178,6 +187,10 @@ std::string change_text(const Change& change) {
 
 std::string trend_text(const Change& change) {
   return std::string(name(change.trend)) + (change.detail.empty() ? "" : ": " + change.detail);
+}
+
+bool is_quiet(const Change& change) {
+  return change.trend == Trend::same || change.trend == Trend::added || change.trend == Trend::noisy;
 }
 
 std::string count_text(const Change& change) {

@@ -30,6 +30,9 @@ std::string status_text(const Finding&);  // "fail", "missing", ...; "warn" or "
 /// Returns a finding in one line: "fail 412 TFLOPS, limit min 620, rank 3 (node7): slow in GEMM".
 std::string summary_text(const Finding&);
 
+/// Returns the findings that are not good: those that count first, and after them the warnings.
+std::vector<const Finding*> bad_findings(const Verdict&);
+
 /// Returns one line for all waived findings with the same reason, in the order of the findings: "preflight/of:folder (4
 /// findings): no folder was named".
 std::vector<std::string> waivers_text(const Verdict&);
@@ -58,6 +61,9 @@ std::string count_text(const Change&);   // "9, 9"
 /// Returns "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1 %): gemm/... tflops -14.3 %
 /// and 1 more". The colon and the rest are absent if nothing is worse or missing.
 std::string regression_line(const Regression&);
+
+/// True if the figure has not changed, or if the comparison cannot judge it.
+bool is_quiet(const Change&);
 
 /// Returns the worse figures, the largest change first, and after them the missing ones.
 std::vector<const Change*> worst_changes(const Regression&);

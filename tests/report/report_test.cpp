@@ -82,6 +82,7 @@ TEST(Markdown, BeginsWithTheVerdictAndWhatIsWrong) {
   ASSERT_NE(bad, std::string::npos) << text;
   ASSERT_NE(good, std::string::npos) << text;
   EXPECT_LT(bad, text.find("<details>"));
+  EXPECT_GT(text.find(" | warn |"), text.rfind(" | fail |")) << text;
   EXPECT_GT(good, text.find("<details>"));
   EXPECT_TRUE(contains(text, "mpirun -np 4 build/bench/bench\\_gemm"));
   EXPECT_TRUE(contains(text, " min 650 | rank 3 node0 GPU-1003 +1 | warn |")) << text;

@@ -115,7 +115,9 @@ TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
   finding.status = Status::fail;
   finding.offenders = {Culprit{3, "node4", {}, {}, {}}};
   verdict.findings = {finding};
-  EXPECT_TRUE(asks("before anything is restarted:\n  ssh node4 nvidia-bug-report.sh\n  build/bin/shakedown archive"));
+  EXPECT_TRUE(
+      asks("before anything is restarted:\n  ssh node4 nvidia-bug-report.sh\n"
+           "  build/bin/shakedown archive --results=DIR  # of this run\n"));
   verdict.findings.front().offenders[0].host = "node4;touch x";
   EXPECT_TRUE(asks("  ssh HOST nvidia-bug-report.sh\n")) << "no name of it gets into a shell";
   verdict.findings.front().metric = "mig";
@@ -369,9 +371,28 @@ TEST(Terminal, ShowsChangesAgainstABaseline) {
   TerminalStyle wide;
   wide.width = 200;
   const auto lines = lines_of(terminal_text(regression, wide));
-  EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-15.9 to -12.7)  1, 1      worse");
+  EXPECT_EQ(lines.front(), lines.back());
+  EXPECT_EQ(lines[3],
+            "GEMM bf16, 8192 x 8192 x 8192 (tflops)  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-15.9 to -12.7)  "
+            "1, 1      worse");
   EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %): " + gemm +
                               " tflops -14.3 % and 1 more");
+}
+
+TEST(Terminal, BeginsAComparisonWithTheLargestLossAndListsTheRestOnlyIfAsked) {
+  auto before = nine(700), now = nine(600);
+  for (int i = 0; i < 9; ++i) {
+    before.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 300 * (1 + 1e-5 * i));
+    now.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 300 * (1 + 1e-5 * i));
+    before.add("hbm/op:read/engine:sm/bytes:4294967296", "hbm_gb_per_s", 4000 * (1 + 1e-5 * i));
+    now.add("hbm/op:read/engine:sm/bytes:4294967296", "hbm_gb_per_s", 2000 * (1 + 1e-5 * i));
+  }
+  const auto regression = judge_regression({now.results()}, baseline_of({before.results()}));
+  const auto lines = lines_of(terminal_text(regression));
+  EXPECT_EQ(lines[3].rfind("HBM read by kernel, 4 GiB (hbm_gb_per_s)", 0), 0u) << lines[3];
+  EXPECT_EQ(lines[4].rfind("GEMM bf16, 8192 x 8192 x 8192 (tflops)", 0), 0u) << lines[4];
+  EXPECT_EQ(lines[5], "1 more figure is the same, new or not judged: --all lists it");
+  EXPECT_NE(terminal_text(regression, in_full).find("allreduce/dtype:f32/"), std::string::npos);
 }
 
 TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
