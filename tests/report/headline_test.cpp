@@ -169,6 +169,42 @@ TEST(Headline, OfADriverThatDoesNotAnswerPutsItBeforeWhatIsSlow) {
             "FAIL node3: the driver does not answer: nvmlInit, 15 s; 1 more fault");
 }
 
+TEST(Headline, OfAMeasurementWithoutAValueGivesNoLimit) {
+  Verdict verdict;
+  Finding finding;
+  classify(finding, Code::error);
+  finding.key = Key("gemm/dtype:bf16/m:8192/n:8192/k:8192");
+  finding.metric = "tflops";
+  finding.limit = Limit{LimitKind::min, 715};
+  finding.detail = "wrong data on rank 3";
+  finding.status = Status::fail;
+  verdict.findings = {finding};
+  EXPECT_EQ(headline_of(verdict).fault.what, "GEMM bf16, 8192 x 8192 x 8192 (tflops): wrong data on rank 3");
+  verdict.findings.front().status = Status::missing;
+  verdict.findings.front().detail = "was not measured";
+  EXPECT_EQ(headline_of(verdict).fault.what, "GEMM bf16, 8192 x 8192 x 8192 (tflops) is missing: was not measured");
+}
+
+TEST(Headline, PutsAFactThatFailsBeforeWhatIsMissing) {
+  Verdict verdict;
+  Finding missing, fact;
+  classify(missing, Code::gpus);
+  missing.key = machine_key(Code::gpus);
+  missing.status = Status::missing;
+  missing.detail = "3 GPUs of node3 measured, it has 4";
+  classify(fact, Code::fact);
+  fact.key = Key("preflight/of:host");
+  fact.metric = "gpus_missing";
+  fact.status = Status::fail;
+  fact.value = 1;
+  fact.offenders = {host_culprit("node3")};
+  fact.offender_count = 1;
+  verdict.findings = {missing, fact};
+  EXPECT_EQ(text(headline_of(verdict).fault), "node3: gpus_missing is 1");
+  verdict.findings.pop_back();
+  EXPECT_EQ(text(headline_of(verdict).fault), "3 GPUs of node3 measured, it has 4");
+}
+
 TEST(Shortened, EndsAfterAWholeWord) {
   EXPECT_EQ(shortened("slow GPU, 12 % off", 40), "slow GPU, 12 % off");
   EXPECT_EQ(shortened("slow GPU, 12 % off", 14), "slow GPU,...");

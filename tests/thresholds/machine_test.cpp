@@ -527,7 +527,7 @@ TEST(Machine, MissesGpusOfTheBusThatNobodyMeasured) {
   builder.context.inventory[0].pci_gpus = 8;
   const Finding finding = judged({builder.results("gemm.json")}, "machine/gpus");
   EXPECT_EQ(finding.status, Status::missing);
-  EXPECT_EQ(finding.detail, "gemm.json: 7 GPUs of node0 measured, it has 8");
+  EXPECT_EQ(finding.detail, "7 GPUs of node0 measured, it has 8 (gemm.json)");
 }
 
 TEST(Machine, CountsOnlyTheGpusThatAMaskAllowsAndSaysSo) {

@@ -127,7 +127,8 @@ FaultSummary summary_of(const Finding& finding) {
   fault.what = subject(finding);
   if (finding.remedy) fault.what = finding.remedy->means + ": " + fault.what;
   if (!fault.what.empty()) {
-    const auto compared = compared_text(finding);
+    const bool is_unmeasured = !finding.value && !finding.detail.empty();  // then a limit explains nothing
+    const auto compared = is_unmeasured ? "" : compared_text(finding);
     if (finding.status != Status::fail) fault.what += " is " + std::string(name(finding.status));
     const char* const verb = finding.status != Status::fail ? ", " : finding.value ? " is " : " ";
     if (!compared.empty()) fault.what += verb + compared;
@@ -144,7 +145,10 @@ Headline headline_of(const Verdict& verdict) {
   Headline headline{verdict.state, {}, 0};
   const auto culprit =
       std::find_if(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
-  const auto event = std::find_if(verdict.findings.begin(), verdict.findings.end(), is_event);
+  // A fact that fails explains what is missing.
+  auto event = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                            [](const Finding& f) { return is_event(f) && f.status == Status::fail; });
+  if (event == verdict.findings.end()) event = std::find_if(verdict.findings.begin(), event, is_event);
   const bool has_culprit = culprit != verdict.culprits.end(), has_event = event != verdict.findings.end();
   const auto faults = static_cast<std::size_t>(
       std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; }) +

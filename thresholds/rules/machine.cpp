@@ -32,6 +32,8 @@ void compare(Finding& finding, int value, int limit, const char* unit) {
 
 std::string file_name(const Results& file) { return file.file.filename().string(); }
 
+std::string in_file(const Results& file) { return " (" + file_name(file) + ")"; }
+
 std::map<std::string, std::vector<const RankFacts*>> ranks_by_host(const Context& context) {
   std::map<std::string, std::vector<const RankFacts*>> hosts;
   for (const RankFacts& rank : context.ranks) hosts[rank.host].push_back(&rank);
@@ -222,8 +224,8 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
     if (n != expected_here) {
       compare(finding, n, expected_here, "ranks");
       set(finding, n < expected_here ? Status::missing : Status::fail,
-          file_name(file) + ": " + plural(n, "rank") + " measured, " + std::to_string(*expected.ranks) +
-              " expected by " + expected.ranks_said_by,
+          plural(n, "rank") + " measured, " + std::to_string(*expected.ranks) + " expected by " +
+              expected.ranks_said_by + in_file(file),
           "start " + plural(*expected.ranks, "rank") + " and measure again");
       auto wrong = wrong_counts(file.context, options.roster);
       name_offenders(finding, wrong.empty() ? hosts_not_here(files, file) : std::move(wrong));
@@ -290,8 +292,8 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
     if (!finding.good()) return finding;
     if (expected.hosts && n != expected_here) {
       set(finding, n < expected_here ? Status::missing : Status::fail,
-          file_name(file) + ": " + plural(n, "host") + " measured, " + std::to_string(*expected.hosts) +
-              " expected by " + expected.hosts_said_by,
+          plural(n, "host") + " measured, " + std::to_string(*expected.hosts) + " expected by " +
+              expected.hosts_said_by + in_file(file),
           "name the hosts with --roster=FILE to see which did not report");
       name_offenders(finding, hosts_not_here(files, file));
       return finding;
@@ -330,8 +332,8 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
       } else if (n != expected) {
         compare(finding, n, expected, "GPUs");
         set(finding, n < expected ? Status::missing : Status::fail,
-            file_name(file) + ": " + plural(n, "GPU") + " of " + host + " measured, it has " +
-                std::to_string(expected) + (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : ""),
+            plural(n, "GPU") + " of " + host + " measured, it has " + std::to_string(expected) +
+                (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : "") + in_file(file),
             "nvidia-smi on " + host + "; start one rank per GPU and measure again");
       } else if (of_kind && !facts->masked_gpus && n < *of_kind) {
         compare(finding, n, *of_kind, "GPUs");
