@@ -317,6 +317,12 @@ TEST(Reader, RefusesAFileOfSomebodyElse) {
   EXPECT_TRUE(mentions(refusal(R"({"context": {"date": "x"}, "benchmarks": []})"), "has no \"shakedown\""));
 }
 
+TEST(Reader, SaysWhenAFileIsAVerdictOrOfAnotherProgram) {
+  EXPECT_TRUE(mentions(refusal(R"({"schema": 1, "verdict": "pass"})"),
+                       "is a verdict, not results; show it with shakedown report --verdict=FILE"));
+  EXPECT_TRUE(mentions(refusal(R"({"a": 1})"), "is not a result file"));
+}
+
 TEST(Reader, NamesTheFieldOfTheWrongType) {
   EXPECT_TRUE(mentions(refusal(with(good(), "\"complete\": true", "\"complete\": \"yes\"")),
                        "context.shakedown.complete: expected true or false"));

@@ -328,6 +328,10 @@ class ResultsReader {
     if (!rows_) {
       const Field root(file_, "", document);
       root.require_object();
+      if (!root.find("context")) {
+        root.refuse(root.find("verdict") ? "is a verdict, not results; show it with shakedown report --verdict=FILE"
+                                         : "is not a result file: \"context\" is missing; name files of a run");
+      }
       const Field google_context = root["context"];
       if (!google_context.find("shakedown")) {
         google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
