@@ -159,13 +159,19 @@ template <class Table, class Subject>
 void replace_each(const Table& table, const std::vector<std::string>& words, const Subject& subject,
                   const char* program, const std::string& keep) {
   if (!output_over_input(words).empty()) return;  // the caller refuses outputs that would overwrite an input
+  std::vector<fs::path> kept;
+  for (const std::string& word : words) {
+    if (!keep.empty() && has_flag(word, keep)) kept.emplace_back(word.substr(keep.size() + 1));
+  }
   for (const auto& output : table) {
     const std::string start = std::string(output.flag) + "=";
     if (output.flag == keep) continue;
     for (const std::string& word : words) {
       if (word.rfind(start, 0) != 0 || word == start) continue;
+      const fs::path file = word.substr(start.size());
+      if (std::any_of(kept.begin(), kept.end(), [&](const auto& input) { return is_same(file, input); })) continue;
       try {
-        replace_file(word.substr(start.size()), output.text(subject));
+        replace_file(file, output.text(subject));
       } catch (const InputError& error) {
         std::fprintf(stderr, "%s: %s\n", program, error.what());
       }
