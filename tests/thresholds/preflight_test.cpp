@@ -339,6 +339,7 @@ TEST(Preflight, FailsForAnotherProgramOnAGpu) {
 /// Without a site file, a port that is down or slower may be for storage, or a spare one.
 void expect_failure_on_a_known_network(Machine& machine, const std::string& metric, const std::string& who,
                                        const std::string& detail) {
+  machine.host("nics", 8);
   const auto on = [&](const std::string& members) {
     const Folder folder;
     const auto site = read_site(folder.write("site.yaml", "schema: 2\nsite: here\ninclude: h200-sxm\n" + members));
@@ -382,6 +383,21 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
     EXPECT_EQ(only_complaint(judged(7, layer, 400)).metric, "nics");
   }
   EXPECT_EQ(judged(0, "ib_rate_gbit", 400).state, State::fail) << "none at all is fewer";
+}
+
+TEST(Preflight, DoesNotPassIfTheNumberOfOrderedRailsIsUnknown) {
+  const Folder folder;
+  const auto site = read_site(folder.write("site.yaml",
+                                           "schema: 2\nsite: here\ninclude: h200-sxm\n"
+                                           "fabric: {nics: 8, nic_gbit: 400, source: order}\n"));
+  const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+  Machine machine;
+  const Measured measured{machine.results()};
+  const auto verdict =
+      judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_EQ(only_complaint(verdict).metric, "nics");
+  EXPECT_EQ(only_complaint(verdict).status, Status::missing);
 }
 
 TEST(Preflight, FailsForHostMemoryWithErrorsAndWarnsOfFaultyVersions) {

@@ -197,7 +197,7 @@ std::vector<Rule> rules_of_nics(const SiteFabric& fabric, const std::string& at)
     rule.where = where;
     return rule;
   };
-  return {least("nics", fabric.nics, "rail_ports"), least("ib_rate_gbit", fabric.nic_gbit, "ib_ports"),
+  return {least("nics", fabric.nics, ""), least("ib_rate_gbit", fabric.nic_gbit, "ib_ports"),
           least("roce_rate_gbit", fabric.nic_gbit, "roce_ports")};
 }
 
