@@ -190,6 +190,16 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   return launch;
 }
 
+/// Throws if this process is alone in a pod with several GPUs that is meant for torchrun, as in a PyTorchJob. The pod
+/// would be one rank, and its other GPUs would not be measured.
+void refuse_a_pod_as_one_rank(const LaunchSite& site) {
+  const auto processes = set_in(site.environment, "PET_NPROC_PER_NODE");
+  if (!processes || *processes == "1" || set_in(site.environment, "LOCAL_RANK") || site.gpus < 2) return;
+  throw CannotRun("PET_NPROC_PER_NODE=" + *processes + " is for torchrun, which has not started this program; " +
+                  std::to_string(site.gpus) + " GPUs would be one rank: start it as torchrun --no-python " +
+                  "shakedown accept, or unset PET_NPROC_PER_NODE");
+}
+
 /// Throws if the variables of an unknown scheduler promise several hosts, because hosts of the job would not be
 /// measured.
 void refuse_promised_hosts(const Environment& environment) {
@@ -430,7 +440,10 @@ Launch choose_launch(const LaunchSite& site) {
     if (words.empty()) throw CannotRun("SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
     return of_prefix(site, launch, words);
   }
-  if (auto one = of_ranks(environment, launch)) return *one;
+  if (auto one = of_ranks(environment, launch)) {
+    refuse_a_pod_as_one_rank(site);
+    return *one;
+  }
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);
   if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
   if (set_in(environment, "SLURM_HET_SIZE")) refuse_promised_hosts(environment);

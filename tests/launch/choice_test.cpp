@@ -82,6 +82,21 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
   EXPECT_TRUE(has(refusal(site(with("RANK", "x"))), "RANK=x is not a number"));
 }
 
+TEST_F(LaunchChoice, APodOfAPyTorchJobWithSeveralGpusIsNotOneRank) {
+  Variables pod{{"RANK", "0"},
+                {"WORLD_SIZE", "16"},
+                {"MASTER_ADDR", "pod-0"},
+                {"MASTER_PORT", "23456"},
+                {"PET_NPROC_PER_NODE", "8"}};
+  EXPECT_TRUE(has(refusal(site(pod)), "PET_NPROC_PER_NODE=8 is for torchrun")) << refusal(site(pod));
+  EXPECT_TRUE(has(refusal(site(pod)), "torchrun --no-python shakedown accept"));
+  auto one_gpu = site(pod);
+  one_gpu.gpus = 1;
+  EXPECT_EQ(choose_launch(one_gpu).rank, 0) << "a pod for each rank";
+  pod["LOCAL_RANK"] = "0";
+  EXPECT_EQ(choose(pod).rank, 0) << "torchrun has started it";
+}
+
 TEST_F(LaunchChoice, AMachineWithThreeGpusRunsThreeRanksAndNeverMore) {
   EXPECT_EQ(prefix(), "mpirun --bind-to none --oversubscribe -np 3");
   EXPECT_EQ(choose().expected(), "") << "the host's own GPUs are counted by the judge";

@@ -23,6 +23,12 @@ while IFS= read -r message; do
   expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,bench,fixtures,launch,node,thresholds,kernels,ci}
 done <<<"$quoted"
 
+# Messages with which public reports of failing collectives begin.
+for message in "ibv_modify_qp" "P2P is disabled between NVLINK" "Multicast" "No route to host" "Duplicate GPU" "invalid usage" \
+  "internal error" "async event" "Connection closed by remote" "No device found"; do
+  expect "\"$message\" of NCCL is explained" grep -qiF -- "$message" "$root/docs/troubleshooting.md"
+done
+
 # The commands need a finished run of the host backend. Uses a copy of one in the build, if there is one: `latest` may be a
 # run that has only started, in parallel with this test.
 finished=$(printf '%s\n' "$build"/results/2*/verdict.json | tail -n 1)
