@@ -20,8 +20,8 @@ bool same_host(std::string_view a, std::string_view b);
 std::string host_in_command(const std::string& host);
 
 /// Returns every host of a list in order: "node-a[08-10],login" gives node-a08, node-a09, node-a10 and login. A name
-/// can have any number of brackets at any position. Errors: InputError, which begins with `where`, for an unclosed or
-/// empty bracket, a descending range, or more than 100,000 hosts.
+/// can have any number of brackets at any position, and blanks around it. Errors: InputError, which begins with
+/// `where`, for an unclosed or empty bracket, a descending range, or more than 100,000 hosts.
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where = "");
 
 /// A host that a list or a file names.
