@@ -65,6 +65,13 @@ TEST(Machine, RefusesFilesOfOneRunThatContradictEachOther) {
   const Finding plan = with([](Context& c) { c.plan = 6; });
   EXPECT_EQ(plan.status, Status::invalid);
   EXPECT_NE(plan.detail.find("were measured by different plans"), std::string::npos) << plan.detail;
+  EXPECT_EQ(with([](Context& c) { c.suite.build_type = "Debug"; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.suite.dirty = !c.suite.dirty; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.backend = Backend::host; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.environment["NCCL_DEBUG"] = "INFO"; }).status, Status::pass) << "a log";
+  const Finding setting = with([](Context& c) { c.environment["NCCL_MAX_NCHANNELS"] = "2"; });
+  EXPECT_EQ(setting.status, Status::invalid);
+  EXPECT_NE(setting.detail.find("have different settings of NCCL"), std::string::npos) << setting.detail;
   EXPECT_EQ(with([](Context& c) { c.tier = Tier::full; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.versions["driver"] = "570.1"; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.nccl.nvls = "on"; }).status, Status::invalid);

@@ -17,13 +17,28 @@ constexpr double max_seconds_apart = 24 * 3600;
 
 const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
 
+/// Returns the settings of NCCL, without those of its log, which is only on for families that use NCCL.
+std::map<std::string, std::string> settings_of(const Context& context) {
+  auto settings = context.environment;
+  std::erase_if(settings, [](const auto& setting) {
+    return !setting.first.starts_with("NCCL_") || setting.first.starts_with("NCCL_DEBUG");
+  });
+  return settings;
+}
+
 std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
 
 // Returns a fact that differs between two files of one run; empty if they agree. judge_hosts checks the names of hosts.
 std::string contradiction(const Context& a, const Context& b) {
-  if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
+  const SuiteFacts &build = a.suite, &other_build = b.suite;
+  if (build.version != other_build.version || build.git != other_build.git || build.dirty != other_build.dirty ||
+      build.build_type != other_build.build_type) {
+    return "were written by different builds";
+  }
+  if (a.backend != b.backend) return "are of different backends";
   if (a.plan != b.plan || a.tier != b.tier) return "were measured by different plans";
   if (differ(a.nccl.nvls, b.nccl.nvls)) return "disagree about NVLS";
+  if (settings_of(a) != settings_of(b)) return "have different settings of NCCL";
   const auto began = seconds_of(a.started), began_too = seconds_of(b.started);
   if (began && began_too && std::abs(*began - *began_too) > max_seconds_apart) return "began more than a day apart";
   for (const auto& [name, version] : a.versions) {
