@@ -177,6 +177,17 @@ TEST(Culprits, NameASlowGpuWithAllThatIdentifiesIt) {
   EXPECT_EQ(d.evidence_count, 16u) << "GEMM, HBM, and 14 copies";
 }
 
+TEST(Culprits, NameACoreAndNoGpuOnTheHostBackend) {
+  Measured run;
+  run.builder.context.backend = Backend::host;
+  run.memory[3] *= 0.9;
+  const auto culprits = run.culprits();
+  ASSERT_FALSE(culprits.empty());
+  EXPECT_EQ(causes_text(culprits.front()), "busy core");
+  EXPECT_EQ(culprits.front().detail, "memory is slow; GEMM and copies to and from it are normal, and so is the clock");
+  EXPECT_EQ(culprits.front().next, "ssh node0 ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
+}
+
 TEST(Culprits, LetNoNameIntoTheCommandThatComesNext) {
   for (const auto& [host, uuid, next] : {std::tuple("node0;touch x", "GPU-1003", "ssh HOST nvidia-smi -q -i GPU-1003 "),
                                          {"-oProxyCommand=reboot", "", "ssh HOST nvidia-smi -q -i 0000:13:00.0 "},

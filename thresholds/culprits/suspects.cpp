@@ -77,15 +77,17 @@ class Investigation {
   Diagnosis judge_rank(int rank, bool ports) const {
     const bool gemm = evidence_.is_slow(rank, Aspect::gemm), memory = evidence_.is_slow(rank, Aspect::memory);
     const auto clock = telemetry().clock_shortfall(rank);
-    const std::string look = context_->backend == Backend::host
-                                 ? measure_command("gemm", context_->world_size)
-                                 : evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) +
-                                                               " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
+    const bool on_host = context_->backend == Backend::host;  // a rank is a core, and its memory is that of the host
+    const Cause own = on_host ? Cause::busy_core : Cause::slow_gpu;
+    const std::string processes = evidence_.on_host(rank, "ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
+    const std::string look = on_host ? processes
+                                     : evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) +
+                                                                   " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
     if (gemm || memory) {
-      Diagnosis d = evidence_.diagnosis({Cause::slow_gpu}, {rank});
+      Diagnosis d = evidence_.diagnosis({own}, {rank});
       std::vector<std::string> slow, healthy;
       (gemm ? slow : healthy).push_back("GEMM");
-      (memory ? slow : healthy).push_back("HBM");
+      (memory ? slow : healthy).push_back(on_host ? "memory" : "HBM");
       (ports ? slow : healthy).push_back("copies to and from it");
       const auto are = [](const std::vector<std::string>& parts, const char* state) {
         const bool is_one = parts.size() == 1 && !parts.front().starts_with("copies");
@@ -99,7 +101,7 @@ class Investigation {
     if (evidence_.is_slow(rank, Aspect::gemm_raw)) {
       const bool explained = clock && *clock >= low_clock;
       Diagnosis d = evidence_.diagnosis(
-          explained ? std::vector{Cause::power_or_heat} : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
+          explained ? std::vector{Cause::power_or_heat} : std::vector{own, Cause::power_or_heat}, {rank});
       d.detail = explained ? "GEMM is slow but normal per GHz, because its clock is " + percent_text(*clock) +
                                  " below that of its peers"
                            : "GEMM is slow; its clock was not recorded";
@@ -121,10 +123,10 @@ class Investigation {
     if (evidence_.is_slow(rank, Aspect::processor)) {
       Diagnosis d = evidence_.diagnosis({Cause::busy_core}, {rank});
       d.detail = "the CPU core that feeds it is busy or slow" + taken_from(rank) + "; its GPU is normal";
-      d.next = evidence_.on_host(rank, "ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
+      d.next = processes;
       return d;
     }
-    Diagnosis d = evidence_.diagnosis({Cause::slow_gpu}, {rank});
+    Diagnosis d = evidence_.diagnosis({own}, {rank});
     d.detail = "it is slower than its peers";
     d.next = look;
     return d;
