@@ -143,6 +143,7 @@ void store_baseline(const fs::path& file, const Baseline& baseline) {
     throw InputError(file.string() + ": is not a baseline and was not touched; name another place with --out");
   }
   fs::create_directories(file.parent_path(), error);
+  if (error) throw CannotWrite(file.parent_path().string() + ": cannot be made: " + error.message());
   replace_file(file, baseline_json(baseline));
 }
 
