@@ -200,6 +200,10 @@ void refuse_changed(const nlohmann::json& document, const Field& root) {
 Verdict read_verdict(const std::filesystem::path& file) {
   const auto document = read_json(file);
   const Field root(file, "", document);
+  if (!root.find("schema")) {
+    root.refuse(root.find("context") ? "is a result file, not a verdict; judge it with --results=FILE"
+                                     : "is not a verdict: \"schema\" is missing; name a verdict.json");
+  }
   if (const int schema = root["schema"].integer(); schema != verdict_schema) {
     root["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(verdict_schema));
   }
