@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/files.hpp"
 #include "base/host_list.hpp"
 #include "base/parse_number.hpp"
 #include "base/text.hpp"
@@ -30,7 +31,7 @@ std::optional<std::string> set_in(const Environment& environment, const std::str
 
 int number(const std::string& text, const std::string& what) {
   const auto value = whole_number<int>(text);
-  if (value.value_or(-1) < 0) throw CannotRun(what + "=" + text + " is not a number: correct or unset it");
+  if (value.value_or(-1) < 0) throw InputError(what + "=" + text + " is not a number: correct or unset it");
   return *value;
 }
 
@@ -445,7 +446,7 @@ Launch choose_launch(const LaunchSite& site) {
     return *one;
   }
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);
-  if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
+  if (ranks == 0) throw InputError("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
   if (set_in(environment, "SLURM_HET_SIZE")) refuse_promised_hosts(environment);
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_open_mpi(site, launch)) return *listed;

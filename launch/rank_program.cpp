@@ -223,6 +223,7 @@ void RankProgram::hear(const Event& event) {
 
 void RankProgram::show(const Event& event) {
   said = event.text;
+  if (event.kind == Event::Kind::refused && event.why == Event::Refusal::other) misused_ = said;
   if (event.kind == Event::Kind::refused && event.why != Event::Refusal::other && refused_.empty()) {
     refused_ = said + (event.why == Event::Refusal::gpu_in_use ? "; wait for it, or end it" : "");
     return;  // this line is printed at the end
@@ -249,6 +250,7 @@ Ending RankProgram::run(Signals& signals) {
     auto ending = run_once(signals);
     stop_if_told(signals);
     if (!refused_.empty()) throw CannotRun(refused_);
+    if (!measured && ending.code == exit_usage && !misused_.empty()) throw InputError(misused_);
     const auto fault = has_died_before_ ? std::nullopt : fault_of_start(ending);
     if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
     if (!fault && !died_in_start(ending)) return ending;

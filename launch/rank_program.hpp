@@ -60,7 +60,8 @@ class RankProgram {
   RankProgram& operator=(const RankProgram&) = delete;
 
   /// Runs the program. If ranks crash during startup, which is usually a fault of the launcher, starts it again.
-  /// Errors: CannotRun after a signal, if ranks refuse to run, and if every start fails.
+  /// Errors: CannotRun after a signal, if ranks refuse to run, and if every start fails; InputError for wrong usage
+  /// that only ranks can find.
   Ending run(Signals&);
   /// Throws CannotRun if the launcher itself failed, or if its supervisor did not report.
   void require_end_of_ranks(const Ending&);
@@ -97,6 +98,7 @@ class RankProgram {
   bool over_tcp_;
   std::optional<EventChannel> channel_;  // channel of the current launch
   std::string name_, refused_;
+  std::string misused_;  // what ranks refused; if they end with exit_usage, the user can correct it
   RunFile log_;
   std::size_t log_bytes_ = 0;
   std::vector<std::string> heard_;  // the first lines on standard error

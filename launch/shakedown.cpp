@@ -178,8 +178,13 @@ void replace_fleet(const std::vector<std::string>& words, const std::string& why
 
 int archive(const Arguments& arguments) {
   if (arguments.results.size() != 1) throw InputError("archive needs --results=DIR, the folder of one run; see --help");
-  const TimedCall call("stat", arguments.results.front());
-  const auto folder = std::filesystem::weakly_canonical(arguments.results.front());
+  const auto& named = arguments.results.front();
+  if (!is_folder(named)) {
+    throw InputError(named.string() + (path_exists(named) ? ": is a file; archive packs the folder of a run"
+                                                          : ": no such folder; name that of a run"));
+  }
+  const TimedCall call("stat", named);
+  const auto folder = std::filesystem::weakly_canonical(named);
   const auto files = result_files(folder);
   std::vector<Results> first;  // empty if the results cannot be read; the archive includes them anyway
   if (!files.empty()) input_error_of([&] { first.push_back(read_results(files.front())); });
@@ -302,6 +307,7 @@ const Verb* verb_of(const Words& words) {
     throw InputError("unknown verb \"" + verb + "\"" + did_you_mean(verb, known) + "; see --help");
   }
   const std::string action = words.size() > 1 ? words[1] : "";
+  if (action.empty()) throw InputError("baseline: an action is missing; write baseline create, merge or show");
   throw InputError("unknown action \"" + action + "\"" + did_you_mean(action, actions) +
                    "; write baseline create, merge or show");
 }

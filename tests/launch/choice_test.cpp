@@ -36,6 +36,8 @@ class LaunchChoice : public testing::Test {
       return "starts " + joined(choose_launch(of).prefix, " ");
     } catch (const CannotRun& error) {
       return error.what();
+    } catch (const InputError& error) {
+      return error.what();
     }
   }
   static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

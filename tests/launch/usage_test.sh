@@ -16,7 +16,8 @@ for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat
   "accept --families=gem|.gem. is not one of .*.did you mean gemm\?." "report --results=$stored --families=hbn|--families: .hbn. is not a family .did you mean hbm\?." \
   "report --results=$stored --thresholds=h200-smx|--thresholds: h200-smx: no such file .did you mean h200-sxm\?." \
   "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. must be a number of columns, at least 40" \
-  "measure --for=8m|--for: measure does not take it; it is a flag of accept" "baseline --out=x|unknown action" \
+  "baseline|baseline: an action is missing" "archive --results=$stored/gemm.json|is a file; archive packs the folder of a run" \
+  "archive --results=nosuch|nosuch: no such folder" "measure --for=8m|--for: measure does not take it; it is a flag of accept" "baseline --out=x|unknown action" \
   "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. must be above 0"; do
   # shellcheck disable=SC2086  # words
   run 2 "$shakedown" ${typo%%|*}
@@ -40,6 +41,16 @@ COLUMNS=64 run 0 "$shakedown" report --results="$stored"
 cp out narrow
 run 0 "$shakedown" report --results="$stored" --width=64
 expect "tables are as wide as the terminal" eval 'cmp -s out narrow && ! cmp -s out <("$shakedown" report --results=$stored)'
+"$shakedown" report --results="$stored" --verdict=stored.json >/dev/null && cp stored.json kept.json
+run 2 "$shakedown" report --verdict=stored.json --html=stored.json
+expect "no output replaces the stored verdict that it shows" cmp stored.json kept.json
+mkdir -p fleet/node1/run && cp "$stored"/*.json fleet/node1/run && cp fleet/node1/run/gemm.json kept
+run 2 "$shakedown" fleet --results=fleet --json=fleet/node1/run/gemm.json
+expect "no file of a fleet is written over a result of it" eval 'says "^error: --json: the file is input" && cmp kept fleet/node1/run/gemm.json'
 run 2 "$shakedown" report --results nosuch --verdict spaced.json
 expect "  and such an old report is replaced as well" grep -q '"verdict": "incomplete"' spaced.json
+run 2 "$shakedown" accept --families=preflight --backend=virtual --chip=h300 --results=runs
+expect "what ranks refuse is wrong usage" says "^error: --chip: .h300. is no profile of a GPU"
+SHAKEDOWN_RANKS=0 run 2 "$shakedown" accept --families=preflight --backend=host --results=runs
+expect "a wrong number of ranks too" says "^error: SHAKEDOWN_RANKS=0 measures nothing"
 finish

@@ -597,8 +597,9 @@ TEST(VerdictJson, SaysWhetherTheResultsNextToItAreThoseThatWereJudged) {
   std::filesystem::remove(file);
   EXPECT_EQ(read_stored_verdict(stored).notes.back(), "from a stored verdict; the results were not read");
   folder.write("gemm.json", ResultsBuilder().add(gemm, "tflops", 700).text());
-  EXPECT_NE(input_error_of([&] { read_verdict(file); }).find("is a result file, not a verdict; judge it with --results"),
-            std::string::npos);
+  EXPECT_NE(
+      input_error_of([&] { read_verdict(file); }).find("is a result file, not a verdict; judge it with --results"),
+      std::string::npos);
 }
 
 TEST(VerdictJson, RefusesABrokenFile) {
