@@ -299,18 +299,19 @@ class Attributor {
 
   // Returns the kind of a miss if the work per clock is normal and the clock is low. A limit is compared with the
   // median of the fleet. The GPUs of the slower group of a population are nearer to the limit, but as healthy as the
-  // others.
+  // others, unless they are farther from that median than a healthy chip can be.
   Miss kind_by_clock(const Limit& limit, const Benchmark& benchmark, const RankValue& v, const Shown& here,
                      double centre_of_all) const {
     // Returns two distances: of the rate from the median rate, and of the median rate from the limit.
     const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
     const bool by_power = telemetry().power_limited(v.rank) || telemetry().power_limited_in(benchmark, v.rank);
-    if (telemetry().held_back(v.rank) || slower > slowest_of(benchmark.context->ranks.size(), by_power))
-      return Miss::own;
+    const double slowest = slowest_of(benchmark.context->ranks.size(), by_power);
+    if (telemetry().held_back(v.rank) || slower > slowest) return Miss::own;
     if (clocks_are_low_) return Miss::fleet;
-    const double centre = time ? std::min(centre_of_all, v.value * (1 - slower))
-                               : std::max(centre_of_all, v.value / (1 - std::min(slower, 0.9)));
+    double centre = time ? v.value * (1 - slower) : v.value / (1 - std::min(slower, 0.9));
+    const double behind_all = 1 - (time ? centre_of_all / v.value : v.value / centre_of_all);
+    if (behind_all <= slowest) centre = time ? std::min(centre_of_all, centre) : std::max(centre_of_all, centre);
     const double distance = time ? centre / limit.value : limit.value / centre;
     return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
