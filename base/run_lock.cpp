@@ -59,7 +59,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   // Before a run ends, its own process and child processes judge it, as under ctest. They may read the folder.
   const auto owner = owner_here(lock);
-  for (int process = getpid(); owner && process > 1;) {
+  for (int process = getpid(); owner && process > 0;) {
     if (owner == owner_of(process)) return std::nullopt;
     const auto stat = stat_of(process);
     process = stat ? static_cast<int>(stat->parent) : 0;
