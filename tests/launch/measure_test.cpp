@@ -157,6 +157,60 @@ TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
   EXPECT_FALSE(has(pairs, "--dcgm=2") || has(checkpoint, "--shared-folder=/shared"));
 }
 
+TEST_F(Measure, HandsTheProgramOfAllFamiliesTheFlagsOfEach) {
+  const auto flags = [&] {
+    const RankProgram program(options, launch, programs, scratch / "run", "r", resident, {"--stream"}, screen);
+    return " " + joined(program.job.command, " ") + " ";
+  };
+  const auto plain = flags();
+  for (const auto* always : {" --tier=quick ", " --stream ", " --run-id=r ", " --tolerate-errors "}) {
+    EXPECT_TRUE(has(plain, always)) << always;
+  }
+  for (const auto* if_asked : {"--backend", "--chip", "--shared-folder", "--checkpoint-dir", "--dcgm", "--site",
+                               "--retune", "--crashed", "--lost", "-x"}) {
+    EXPECT_FALSE(has(plain, if_asked)) << if_asked;
+  }
+  options.timeout = 77;
+  options.startup_timeout = 33;
+  options.backend = "virtual";
+  options.chip = "h100";
+  options.shared_folder = "/shared";
+  options.checkpoint_dir = "/disk";
+  options.dcgm = 1;
+  options.retune = true;
+  options.judge.site = "/site.yaml";
+  options.interface = "eth7";
+  options.nccl = "/nccl/libnccl.so.2";
+  launch.prefix = {"mpirun", "-np", "2"};
+  const auto all = flags();
+  for (const auto* flag :
+       {"--timeout=77", "--startup-timeout=33", "--backend=virtual", "--chip=h100", "--shared-folder=/shared",
+        "--checkpoint-dir=/disk", "--dcgm=1", "--site=/site.yaml", "--retune", "-x SHAKEDOWN_EVENTS",
+        "-x SHAKEDOWN_SECRET", "-x SHAKEDOWN_INTERFACE=eth7", "-x LD_PRELOAD=/nccl/libnccl.so.2"}) {
+    EXPECT_TRUE(has(all, " " + std::string(flag) + " ")) << flag << ": " << all;
+  }
+  EXPECT_TRUE(has(all, " -np 2 " + programs.of(resident) + " ")) << "flags of mpirun come first: " << all;
+}
+
+TEST_F(Measure, EndsByASignalWithItsName) {
+  const auto why = [&](const std::function<void()>& measure) -> std::string {
+    program("hbm", "kill -TERM " + std::to_string(getpid()) + "; exec sleep 100");
+    try {
+      measure();
+    } catch (const CannotRun& error) {
+      return error.what();
+    }
+    return "measured";
+  };
+  launch.rank = 0;
+  launch.ranks = 2;
+  programs.families = {"hbm"};
+  EXPECT_EQ(why([&] { measure_as_rank(options, launch, programs, signals); }), "ended by SIGTERM");
+  Signals others;
+  EXPECT_EQ(why([&] { measure_family(options, launch, programs, scratch / "run", "r", "hbm", others, screen); }),
+            "ended by SIGTERM");
+}
+
 TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
   const auto flags = [&] {
     program("hbm", "echo \"$@\" >" + (scratch / "flags").string());
@@ -544,7 +598,8 @@ TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
   EXPECT_EQ(left.host_count, 3) << "that were promised";
   EXPECT_TRUE(has(all_expected(options, left), "hosts=3"));
   EXPECT_TRUE(has(left.reasons["nodeb"], "ssh: connect to host nodeb port 22: No route to host"));
-  EXPECT_TRUE(has(said, "host nodeb does not answer, so it is not measured and counts as missing: ssh: connect to host nodeb"))
+  EXPECT_TRUE(
+      has(said, "host nodeb does not answer, so it is not measured and counts as missing: ssh: connect to host nodeb"))
       << said;
   EXPECT_FALSE(has(said, "host nodea")) << said;
   EXPECT_EQ(launches().size(), 4U) << "all at once, and then each alone";
@@ -579,6 +634,27 @@ TEST_F(MeasureOnHosts, SaysWhyNoHostHasAnswered) {
       << complaint();
   std::ofstream(hosts_file) << "nodea slots=2\n";
   EXPECT_TRUE(has(complaint(), "host nodea has not answered: ssh: connect to host nodea")) << complaint();
+}
+
+TEST_F(MeasureOnHosts, SaysOnceWhichPartOfAMaskIsIgnoredAndRefusesOneThatLeavesNothing) {
+  const auto answers = [&](const std::string& host, int gpus) {
+    HostAnswer answer;
+    answer.host = host;
+    answer.usable_gpus = gpus;
+    answer.mask = "CUDA_VISIBLE_DEVICES=1,9";
+    answer.mask_ignored = "'9' names no GPU";
+    std::ofstream(scratch / ("answer." + host)) << answer_line(answer) << "\n";
+  };
+  for (const auto* host : {"nodeb", "nodec"}) answers(host, 1);
+  const std::string said = "CUDA_VISIBLE_DEVICES=1,9 leaves 1 GPU: '9' names no GPU; correct or unset it\n";
+  EXPECT_EQ(said_by([&] { agreed(); }), "shakedown: nodeb: " + said);
+  answers("nodea", 0);
+  try {
+    agreed();
+    ADD_FAILURE() << "no GPU is left";
+  } catch (const CannotRun& error) {
+    EXPECT_STREQ(error.what(), "nodea: CUDA_VISIBLE_DEVICES=1,9 leaves 0 GPUs: '9' names no GPU; correct or unset it");
+  }
 }
 
 TEST_F(MeasureOnHosts, KeepsAllToTheInterfaceThatIsWanted) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "base/files.hpp"
@@ -43,6 +44,11 @@ class Supervision : public testing::Test {
   }
   std::filesystem::path file(const std::string& name) const { return folder / name; }
 
+  static std::ptrdiff_t open_files() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  }
+
   /// True if the process whose number is in the file ends within a short time.
   bool gone(const std::string& name) const {
     for (int i = 0; i < 100; ++i) {
@@ -68,6 +74,39 @@ TEST_F(Supervision, HearsBothOutputsByLinesAndTellsTheExitCode) {
   EXPECT_EQ(ending.code, 5);
   EXPECT_EQ(out, (std::vector<std::string>{"one", "three"}));
   EXPECT_EQ(error, (std::vector<std::string>{"two"}));
+}
+
+TEST_F(Supervision, AnOutputThatNobodyHearsIsThatOfThisProcess) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const auto ending = run({{"bash", "-c", "echo result && echo warning >&2"}});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "result\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning\n");
+  EXPECT_EQ(ending.code, 0);
+}
+
+TEST_F(Supervision, SignalsAreBlockedAsLongAsTheyAreReadAndTheirDescriptorIsClosed) {
+  const auto is_blocked = [] {
+    sigset_t blocked;
+    sigprocmask(SIG_BLOCK, nullptr, &blocked);
+    return sigismember(&blocked, SIGTERM) == 1;
+  };
+  const auto before = open_files();
+  {
+    const Signals others;
+    EXPECT_TRUE(is_blocked());
+    EXPECT_EQ(open_files(), before + 1);
+  }
+  EXPECT_FALSE(is_blocked());
+  EXPECT_EQ(open_files(), before);
+  block_signals();
+}
+
+TEST_F(Supervision, AJobLeavesNoDescriptorOpen) {
+  const auto before = open_files();
+  run(job("echo one; echo two >&2"));
+  run({{"/nonexistent/srun"}});
+  EXPECT_EQ(open_files(), before);
 }
 
 TEST_F(Supervision, AJobThatRunsIsProgressForTheKeeper) {
