@@ -96,6 +96,18 @@ TEST(Verdict, CountsAllOffendersAndNamesTenWorstFirst) {
   EXPECT_EQ(finding.offenders[9].value, 509);
 }
 
+TEST(Verdict, NamesOffendersWithEqualValuesByRank) {
+  ResultsBuilder builder;
+  builder.add("counting/x:1", "samples", 10, {10, 10, 25, 10});
+  const auto finding =
+      find(judged(builder, "  - {benchmark: \"counting/x:1\", metric: samples, every: rank, source: s, min: 20}\n"),
+           "counting/x:1");
+  ASSERT_EQ(finding.offenders.size(), 3u);
+  EXPECT_EQ(finding.offenders[0].rank, 0);
+  EXPECT_EQ(finding.offenders[1].rank, 1);
+  EXPECT_EQ(finding.offenders[2].rank, 3);
+}
+
 /// Returns the finding of a rule with these limits on the numbers of four ranks; rank 1 was at its power limit.
 Finding counted(const testing_support::Values& values, const std::string& limits, const std::string& every = "rank") {
   ResultsBuilder builder;

@@ -91,6 +91,18 @@ TEST(GpuErrors, InAllRowsOfASecondCountOnce) {
             "XID 48 (5 times, first in gemm/row:0)");
 }
 
+TEST(GpuErrors, OfOneReadingAreNotDividedByARowThatFailed) {
+  ResultsBuilder builder(4, 2);
+  for (const std::size_t row : {0u, 2u}) {
+    builder.add(key(row), "tflops", 700).errors(1, {{"xid_48", 2}}, 2);
+    if (row == 0) builder.add_error(key(1), "CUDA error: out of memory");
+  }
+  const auto findings = judge_gpu_errors({builder.results()}, {});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].detail.rfind("during the run: XID 48 (2 times, first in gemm/row:0)", 0), 0u)
+      << findings[0].detail;
+}
+
 TEST(GpuErrors, OfOneReadingAndTheSameOfTheNextAreTwo) {
   const auto once = counted({{"xid_48", 1}});
   EXPECT_EQ(judged({once, once}).at(0).detail.substr(0, 56),
@@ -160,6 +172,22 @@ TEST(GpuSlowdown, FailsFromATwentiethOfTheTimeOfTheFamilyThatItHitMost) {
   ASSERT_EQ(most.size(), 1u);
   EXPECT_NEAR(*most[0].value, 20, 1e-9);
   EXPECT_NE(most[0].detail.find("of the time of hbm, first in gemm/row:7"), std::string::npos) << most[0].detail;
+}
+
+TEST(GpuSlowdown, OfExactlyATwentiethFailsAndOfARowWithoutATimeWarns) {
+  Results results = run({slowed({{"hw_slowdown", slowed_down}})}).results();
+  results.rows[0].iterations = results.rows[0].real_time = 1;
+  EXPECT_TRUE(judge_gpu_errors({results}, {}).at(0).counts());
+  results.rows[0].real_time = 0;
+  const auto untimed = judge_gpu_errors({results}, {});
+  EXPECT_FALSE(untimed.at(0).counts());
+  EXPECT_EQ(untimed.at(0).value, 0);
+}
+
+TEST(GpuSlowdown, IsOfTheRowsWithTelemetryOnly) {
+  auto builder = run({slowed({{"hw_slowdown", 1}})});
+  for (std::size_t row = 1; row < 40; ++row) builder.add(key(row), "tflops", 700);
+  EXPECT_NEAR(*judge_gpu_errors({builder.results()}, {}).at(0).value, 100, 1e-9);
 }
 
 TEST(GpuSlowdown, IsWeighedByTheSecondsOfARow) {

@@ -760,6 +760,24 @@ TEST(MissedLimits, OfAStepWithoutTimesAreNotExcused) {
   }));
 }
 
+TEST(MissedLimits, OfARunWithoutValuesOfRanksNameNoRank) {
+  const std::string key = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+  ResultsBuilder builder(2);
+  builder.add(key, "tflops", 600);
+  Results results = builder.results();
+  Row& row = results.rows.front();
+  row.by_rank = {{"seconds", Values(2, row.real_time)}};
+  const auto rules = profile("  - {benchmark: \"" + key + "\", metric: tflops, every: run, min: 620, source: s}\n");
+  const auto verdict = judge({results}, rules, {});
+  EXPECT_EQ(verdict.state, State::fail);
+  const auto missed = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                   [&](const Finding& f) { return f.key == key && f.metric == "tflops"; });
+  ASSERT_NE(missed, verdict.findings.end());
+  EXPECT_EQ(missed->status, Status::fail);
+  EXPECT_TRUE(missed->counts());
+  EXPECT_EQ(missed->value, 600);
+}
+
 TEST(MissedLimits, AreConfirmedByMoreThanHalfOfTheRows) {
   EXPECT_EQ(with_floors(3).state, State::pass) << "three of six";
   EXPECT_EQ(with_floors(4).state, State::fail);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "report/arguments.hpp"
 #include "report/terminal.hpp"
 #include "tests/thresholds/results_builder.hpp"
@@ -170,6 +172,10 @@ TEST(ScalingOverNodes, IsReadFromTheFolderOfTheRunAndShown) {
                                              std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"))
                            .verdict;
   ASSERT_EQ(verdict.scaling.size(), 2u);
+  EXPECT_TRUE(std::any_of(verdict.summaries.begin(), verdict.summaries.end(), [](const Summary& summary) {
+    return summary.by == Judgement::crosscheck &&
+           summary.text == "0 of 1 benchmarks keep their rate with more nodes or ranks";
+  }));
   EXPECT_NE(of(verdict.findings, step, "2 nodes 8808.6 tokens/s (49.5 %)"), nullptr);
   EXPECT_NE(terminal_text(verdict, {}).find("49.5 %"), std::string::npos);
 }

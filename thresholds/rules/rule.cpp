@@ -188,7 +188,6 @@ class RuleJudge {
       for (const auto& rank : rank_values(*benchmark_, rule_.metric)) {
         if (rank) known.push_back(*rank);
       }
-      if (known.empty()) return "";
       value = finding_.worst->value;
       reference = median(known);
     }

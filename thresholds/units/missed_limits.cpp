@@ -163,10 +163,10 @@ class Attributor {
     std::vector<RankValue> slow;
     for (const RankValue& v : values) {
       longest = std::max(longest, v.value);
-      if (v.value <= of_others || !is_slow_silicon(f.key, v.rank, benchmark.context->ranks.size())) {
-        of_others = std::max(of_others, v.value);
-      } else {
+      if (is_slow_silicon(f.key, v.rank, benchmark.context->ranks.size())) {
         slow.push_back(v);
+      } else {
+        of_others = std::max(of_others, v.value);
       }
     }
     if (longest <= of_others || rate.value * *step / (*step - (longest - of_others)) < rate.limit.value) return;
