@@ -24,7 +24,7 @@ thresholds_test(site_test site_test.cpp)
 thresholds_test(machine_test machine_test.cpp)
 thresholds_test(matrix_test matrix_test.cpp)
 thresholds_test(verdict_test verdict_test.cpp finding_test.cpp missing_values_test.cpp repetitions_test.cpp scope_test.cpp
-  explain_test.cpp rank_telemetry_test.cpp gpu_errors_test.cpp port_errors_test.cpp)
+  explain_test.cpp rank_telemetry_test.cpp gpu_errors_test.cpp port_errors_test.cpp transport_test.cpp)
 thresholds_test(preflight_test preflight_test.cpp)
 thresholds_test(peers_test peers_test.cpp fleet_lines_test.cpp)
 thresholds_test(culprit_test diagnosis_test.cpp software_test.cpp)

@@ -86,11 +86,9 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
   for (const Results& file : files) {
     const auto& transport = file.context.nccl.transport;
     if (!transport) continue;
-    if (!finding) {
-      classify(finding.emplace(), Code::nccl_transport);
-      finding->key = machine_key(Code::nccl_transport);
-      finding->detail = "P2P";
-    }
+    classify(finding.emplace(), Code::nccl_transport);
+    finding->key = machine_key(Code::nccl_transport);
+    finding->detail = "P2P";
     if (*transport == "P2P") continue;
     const auto links = fallbacks(file.context);
     const auto settings =
@@ -128,8 +126,9 @@ std::optional<Finding> judge_network(const Measured& measured) {
             text(sockets, file.context.nccl) + "), but InfiniBand or RoCE ports are up on " +
             plural(static_cast<int>(hosts.size()), "host") + ", " + hosts.front() +
             (settings.empty() ? "; no known setting of NCCL is the cause" : "; set is " + settings),
-        settings.empty() ? "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET shows why; check that libibverbs and /dev/infiniband exist"
-                         : "remove " + settings + " and measure again");
+        settings.empty()
+            ? "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET shows why; check that libibverbs and /dev/infiniband exist"
+            : "remove " + settings + " and measure again");
     name_offenders(finding, beginnings(sockets, file.context));
     return finding;
   }
