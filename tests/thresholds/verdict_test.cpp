@@ -1,5 +1,6 @@
 // Tests whether a machine is accepted.
 #include "tests/thresholds/judged_rules.hpp"
+#include "thresholds/history/baseline.hpp"
 
 namespace shakedown::verdict_test {
 namespace {
@@ -162,6 +163,90 @@ TEST(Verdict, SaysThatRunsWereMixed) {
   expect_state(verdict, State::pass, 0);
   EXPECT_EQ(verdict.notes.size(), 1u);
   EXPECT_EQ(verdict.run_ids.size(), 2u);
+}
+
+/// The summaries of a verdict, one in a line.
+std::string summaries(const Verdict& verdict) {
+  std::string text;
+  for (const Summary& summary : verdict.summaries) text += summary.text + "\n";
+  return text;
+}
+
+TEST(Verdict, SumsUpWhatItCountsAndHowItComparesWithAStoredRun) {
+  const auto results = ResultsBuilder().add(gemm, "tflops", 700).results();
+  References references(profile(gemm_rule + "}\n"));
+  EXPECT_EQ(summaries(judge({results}, {}, {})).rfind("no profile for this machine\n", 0), 0u);
+  EXPECT_EQ(summaries(judge({results}, references, {})).rfind("8 of 8 good (test)\n", 0), 0u)
+      << summaries(judge({results}, references, {}));
+  references.baseline = baseline_of({results});
+  auto now = ResultsBuilder().add(gemm, "tflops", 700);
+  now.context.run_id = "run-2";
+  const auto same = summaries(judge({now.results()}, references, {}));
+  EXPECT_EQ(same.rfind("8 of 8 good (test); the verdict counts 1 more finding: 1 by baseline\n", 0), 0u) << same;
+  EXPECT_NE(same.find("1 of 1 benchmarks as in the baseline\n"), std::string::npos) << same;
+  now.context.versions["driver"] = "570.1";
+  const Verdict one = judge({now.results()}, references, {});
+  EXPECT_EQ(one.state, State::inconclusive);
+  EXPECT_EQ(find(one, "machine/baseline").code, Code::baseline);
+  EXPECT_EQ(find(one, "machine/baseline").detail.rfind("not compared: ", 0), 0u);
+  EXPECT_EQ(find(one, "machine/baseline").detail.find("other difference"), std::string::npos);
+  EXPECT_NE(summaries(one).find(find(one, "machine/baseline").detail + "\n"), std::string::npos) << summaries(one);
+  now.context.versions["nccl"] = "2.27.1";
+  EXPECT_NE(find(judge({now.results()}, references, {}), "machine/baseline").detail.find(", and 1 other difference"),
+            std::string::npos);
+  references.change.allow_different = true;
+  EXPECT_FALSE(has(judge({now.results()}, references, {}), "machine/baseline"));
+}
+
+TEST(Verdict, HasTheEarliestStartAndTheNamesOfItsFiles) {
+  auto early = ResultsBuilder().add(gemm, "tflops", 700), late = ResultsBuilder().add("hbm/x:1", "hbm_gb_per_s", 4000);
+  late.context.started = "2026-11-21T06:00:00Z";
+  for (const auto& files : {std::vector{early.results("a.json"), late.results("b.json")},
+                            {late.results("a.json"), early.results("b.json")}}) {
+    const Verdict verdict = judge(files, {}, {});
+    EXPECT_EQ(verdict.started, "2026-11-21T05:00:00Z");
+    ASSERT_EQ(verdict.results.size(), 2u);
+    EXPECT_EQ(verdict.results[1].name, "b.json");
+    EXPECT_EQ(verdict.run_ids, std::vector<std::string>{"run-1"});
+    EXPECT_TRUE(verdict.notes.empty());
+    ASSERT_EQ(verdict.nodes.size(), 1u);
+    EXPECT_EQ(verdict.nodes[0].ranks, 4);
+  }
+  EXPECT_EQ(verdict_line(judge({ResultsBuilder(1).add(gemm, "tflops", 700).results()}, profile(gemm_rule + "}\n"), {})),
+            "VERDICT: PASS 8/8 (profile test, 1 rank)");
+}
+
+TEST(Verdict, AcceptsASpreadAndACvAtTheirLimits) {
+  const std::string rule = "  - {benchmark: \"counting/x:1\", metric: samples, every: rank, source: s, ";
+  ResultsBuilder builder;
+  builder.add("counting/x:1", "samples", 100, {95, 100, 100, 105}, {{"cv", 0.25}});
+  const auto status = [&](const std::string& limit) {
+    return find(judged(builder, rule + limit + "}\n"), "counting/x:1").status;
+  };
+  EXPECT_EQ(status("spread_max: 0.1"), Status::pass);
+  EXPECT_EQ(status("spread_max: 0.09"), Status::fail);
+  EXPECT_EQ(status("min: 1, cv_max: 0.25"), Status::pass);
+  EXPECT_EQ(status("min: 1, cv_max: 0.24"), Status::inconclusive);
+}
+
+TEST(Verdict, CountsNoSamplesWhereARowHasNone) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700);
+  builder.rows.back().erase("samples");
+  const auto few = find(judged(builder, gemm_rule + ", samples_min: 10}\n"), gemm);
+  EXPECT_EQ(few.status, Status::invalid);
+  EXPECT_EQ(few.value, 0);
+  EXPECT_NE(few.detail.find("fewer samples than required: 0 of 10"), std::string::npos) << few.detail;
+}
+
+TEST(Verdict, NamesNoRankThatTheRunDoesNotHave) {
+  for (const int rank : {3, 4}) {
+    Results results = ResultsBuilder().add_error(gemm, "wrong data").results();
+    results.rows.front().wrong_ranks = {rank};
+    const auto finding = find(judge({results}, profile(gemm_rule + "}\n"), {}), gemm);
+    EXPECT_EQ(finding.code, Code::wrong_data);
+    EXPECT_EQ(finding.part.kind, rank == 3 ? PartKind::gpu : PartKind::run) << rank;
+  }
 }
 
 }  // namespace
