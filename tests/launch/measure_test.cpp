@@ -192,6 +192,15 @@ TEST_F(Measure, HandsTheProgramOfAllFamiliesTheFlagsOfEach) {
   EXPECT_TRUE(has(all, " -np 2 " + programs.of(resident) + " ")) << "flags of mpirun come first: " << all;
 }
 
+TEST_F(Measure, KeepsADocumentWithoutFactsOfItsRunAsItIs) {
+  options.families = {"hbm"};
+  for (const std::string member : {R"("benchmarks": [])", R"("context": {"shakedown": 1})"}) {
+    program("hbm", "printf '{\\n%s\\n}\\n' '" + member + "'");
+    measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    EXPECT_EQ(nlohmann::json::parse(read_file(scratch / "run/hbm.json")), nlohmann::json::parse("{" + member + "}"));
+  }
+}
+
 TEST_F(Measure, EndsByASignalWithItsName) {
   const auto why = [&](const std::function<void()>& measure) -> std::string {
     program("hbm", "kill -TERM " + std::to_string(getpid()) + "; exec sleep 100");
@@ -219,7 +228,7 @@ TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
   };
   launch.lost = {"nodeb", "nodec"};
   EXPECT_FALSE(has(flags(), "--crashed") || has(flags(), "--lost")) << flags();
-  std::ofstream(scratch / "run/crashed") << "p2p\ngemm\n";
+  std::ofstream(scratch / "run/crashed") << "p2p\n\ngemm\n";
   EXPECT_TRUE(has(flags(), " --crashed=p2p,gemm ") && has(flags(), " --lost=nodeb,nodec ")) << flags();
   launch.lost.clear();
   EXPECT_TRUE(has(flags(), " --crashed=p2p,gemm ")) << flags();
@@ -860,6 +869,9 @@ TEST_F(Measure, AsARankThatOthersStartedLeavesTheVerdictToRankZero) {
   EXPECT_EQ(as_rank(""), "bench_all is missing; it measures all families: install it");
   program("all", "[[ \" $* \" == *' --families=hbm,p2p '* ]]");
   EXPECT_EQ(as_rank("exit 3"), "0");
+  programs.families = {"hbm"};
+  EXPECT_EQ(as_rank("exit 3").rfind("rank 1 of 2: bench_hbm ended", 0), 0u) << "one family has its own program";
+  EXPECT_EQ(said_by([&] { as_rank(""); }), "shakedown: rank 1 of 2 has measured; rank 0 has the verdict\n");
 }
 
 }  // namespace

@@ -102,6 +102,13 @@ TEST_F(Supervision, SignalsAreBlockedAsLongAsTheyAreReadAndTheirDescriptorIsClos
   block_signals();
 }
 
+TEST_F(Supervision, AJobHasNoSignalBlockedAndNoDescriptorOfItsSupervisor) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    EXPECT_EQ(run(job("kill -" + std::to_string(signal) + " $$; exit 3")).signal, signal);
+  }
+  EXPECT_EQ(run(job("[[ ! -e /proc/$$/fd/9 ]]")).code, 0);
+}
+
 TEST_F(Supervision, AJobLeavesNoDescriptorOpen) {
   const auto before = open_files();
   run(job("echo one; echo two >&2"));
