@@ -44,23 +44,31 @@ UNNOTICED = re.compile(
     r"|(std::)?_[eE]xit\("  # a function that must not return would, which is undefined
     r"|screen_?\.(clear|heard)\(")  # the status line of a terminal
 # Constants that say how much is kept or done at a time, or any number that is free: a little more or less changes no result.
-UNNOTICED_CONSTANTS = re.compile(r"\b(max_lines_\w+|most_strangers|SOMAXCONN|at_once|constexpr int kept)\b")
+UNNOTICED_CONSTANTS = re.compile(r"\b(max_(lines|texts|lost)_\w+|most_strangers|SOMAXCONN|at_once|constexpr int kept)\b")
+# Without such a bound of how much is kept or shown, more is. By the sign of the bound: how the mutant that drops it begins.
+BOUND = re.compile(r"^[\w.()+]+ (<|>) max_(?:lines|texts|lost)_\w+$")
+NO_BOUND = {"<": "a condition always holds", ">": "a condition never holds"}
 # Two instants are never equal, so that < and <= are the same between them.
 INSTANTS = re.compile(r"(\bnow|Clock::now\(\)|deadline\)?) (<|<=|>|>=) |(<|<=|>|>=) (now\b|Clock::now\(\))")
 # Where the two are known to differ < and <= are the same: "if (a != b) return a < b;".
 DIFFERENT = re.compile(r"(\S+) != (\S+?)(?:\) return| \?) \1 [<>] \2(?!\w)")
+# The distance of a ratio from 1 is a multiple of 2^-53, which no decimal tolerance is, so that the two are never equal.
+FROM_ONE = re.compile(r"( - 1\)|\.shortfall\(v\.value\)) (<|<=|>|>=) (rounding|\w*tolerance|open_shortfall)\b")
+# Of equal elements either may come first, if the sort is not stable: "return a.size() > b.size();".
+TIE = re.compile(r"\(const auto& a, const auto& b\) \{ return a\.(\S+) [<>] b\.\1; \}")
+# Of equal values either is the most: "if (value <= most) continue;", and soon "most = value;".
+EXTREME = re.compile(r"([*\w.]+) (<|<=|>|>=) ([*\w.]+)\)+ (?!\{)")
 # Places whose mutants change nothing: a part of the line, how the mutant begins, and the reason. At most ten.
 EQUIVALENT = [
     ("setpgid(", "", "the parent and the child both do it, since either may be first"),
     ("*value > *worst : *value < *worst", "'", "of two equal values either is the worst"),
     ("if (broken.empty()) return;", "a condition never holds", "without a broken limit there is nothing to count"),
     ("if (record.facts == nullptr) record.facts = &facts;", "a condition always holds", "a rank is the same in all files of a run"),
-    ("if (other < rank_) {", "'<'", "no rank has a stream to itself"),
+    ("if (other < ", "'<'", "no rank has a stream to itself, and no host is its own partner"),
     ("set(finding, n < expected", "'<'", "the two numbers are known to differ"),
     ("text.resize(count > 0 ?", "'>'", "of nothing that was read no character is kept"),
     ("from.value_or(-1) + 1)", "'+ 1'", "any numbers tell the links apart"),
     ("i < pattern.size(); ++i", "'<'", "the character after the last one is no sign"),
-    ("while (left.size() > 1)", "a condition always holds", "there are several leaves"),
 ]
 COMPARISONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
 
@@ -96,6 +104,14 @@ def outside_strings(line, at):
     return line[:at].count('"') % 2 == 0 and "//" not in line[:at]
 
 
+def is_of_extreme(lines, number):
+    """Whether this line compares a value with the most so far, which it becomes on this line or one of the next three."""
+    match = EXTREME.search(lines[number - 1])
+    after = " ".join(lines[number - 1:number + 3])
+    return bool(match) and any(re.search(rf"(?<![\w.]){re.escape(a)} = {re.escape(b)};", after)
+                               for a, b in ((match[1], match[3]), (match[3], match[1])))
+
+
 def candidates(file, lines):
     """Yields (line number, what, change), where change(line, number) gives the mutated line."""
     for number, line in enumerate(lines, 1):
@@ -105,7 +121,8 @@ def candidates(file, lines):
             if not outside_strings(line, match.start()) or re.search(r"\b(operator|constexpr)\b", line):
                 continue
             sign = match.group(1)
-            if sign not in ("==", "!=") and any(kind.search(line) for kind in (INSTANTS, UNNOTICED_CONSTANTS, DIFFERENT)):
+            kinds = (INSTANTS, UNNOTICED_CONSTANTS, DIFFERENT, FROM_ONE, TIE)
+            if sign not in ("==", "!=") and (any(kind.search(line) for kind in kinds) or is_of_extreme(lines, number)):
                 continue
             carrier = "==" if sign in ("==", "!=") else "<"
 
@@ -126,6 +143,10 @@ def candidates(file, lines):
                     for what, form in (("a condition is negated", "mutation::lives({n}) != static_cast<bool>({c})"),
                                        ("a condition never holds", "!mutation::lives({n}) && static_cast<bool>({c})"),
                                        ("a condition always holds", "mutation::lives({n}) || static_cast<bool>({c})")):
+                        bound = BOUND.match(condition)
+                        if bound and what == NO_BOUND[bound[1]]:
+                            continue
+
                         def decide(text, n, a=begin + 1 + start, b=end, form=form):
                             return text[:a] + form.format(n=n, c=text[a:b]) + text[b:]
 
