@@ -91,6 +91,7 @@ judging_test(drift_test)
 shakedown_nightly(doubt_test judging_tests --gtest_filter=AVerdict.*:AValueThatIsOff*:AHealthyRun.*)
 shakedown_nightly(falsified_test judging_tests --gtest_filter=FalsifiedRuns.*)
 shakedown_nightly(drift_test judging_tests --gtest_filter=Drift.*)
+set_tests_properties(nightly.drift_test PROPERTIES LABELS "nightly;long")
 
 # 10,000 GPUs: must name the culprits within 20 s and 1 GiB.
 add_executable(judge_scale thresholds/judge_scale.cpp)
