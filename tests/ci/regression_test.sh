@@ -51,9 +51,9 @@ expect "each repetition is a launch of its own" eval '[[ $(run_ids | sort -u | w
 SHAKEDOWN_RUN_ID=mine compared 0 "a run id that the user set becomes one for each launch" '^REGRESSION: 0 worse'
 # The copy by the copy engine loses 2 %: 4273 becomes 4188 GB/s.
 sed -i -E '/engine:ce\/bytes:4294967296/s/"hbm_gb_per_s": ?4[0-9]{3}/"hbm_gb_per_s":4188/' stored/hbm.json
-compared 1 "a loss of 2 % in nine repetitions is named" 'hbm/op:copy/engine:ce/bytes:4294967296.*worse' --markdown=summary.md
+compared 1 "a loss of 2 % in nine repetitions is named" 'HBM copy by copy engine, 4 GiB .*worse' --markdown=summary.md
 expect "and stands in the summary" grep -q '| worse |' summary.md
-compared 1 "and by three, since nine quiet ones know their noise" 'engine:ce/bytes:4294967296.*worse' --repetitions=3
+compared 1 "and by three, since nine quiet ones know their noise" 'HBM copy by copy engine, 4 GiB .*worse' --repetitions=3
 expect "in the last line too" grep -q '^REGRESSION: 1 worse.*: hbm/op:copy/engine:ce/bytes:4294967296 hbm_gb_per_s -2' out
 compared 0 "a loss below the minimal effect is none" '^REGRESSION: 0 worse' --min-effect=0.03
 cp "$root/tests/data/h200-sxm-4ranks/hbm.json" stored/
