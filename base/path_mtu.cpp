@@ -1,6 +1,5 @@
 #include "base/path_mtu.hpp"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -8,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <optional>
 
 #include "base/socket.hpp"
@@ -24,17 +22,11 @@ constexpr int rounds = 3;
 /// A UDP socket that is connected to one port of a host, so that the kernel reports "port unreachable" to it.
 class Probe {
  public:
-  Probe(const addrinfo& address, int port)
-      : socket_(::socket(address.ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_storage to{};
-    std::copy_n(reinterpret_cast<const char*>(address.ai_addr), address.ai_addrlen, reinterpret_cast<char*>(&to));
-    const bool v6 = address.ai_family == AF_INET6;
-    const auto number = htons(static_cast<std::uint16_t>(port));
-    (v6 ? reinterpret_cast<sockaddr_in6&>(to).sin6_port : reinterpret_cast<sockaddr_in&>(to).sin_port) = number;
+  Probe(const std::string& address, int port) : socket_(datagrams_to(address, port)) {
+    const bool v6 = address.find(':') != std::string::npos;
     // "Probe" forbids fragments and ignores a smaller MTU that the kernel remembers.
     const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP, discover = v6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE;
     setsockopt(socket_.get(), level, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &discover, sizeof discover);
-    if (connect(socket_.get(), reinterpret_cast<sockaddr*>(&to), address.ai_addrlen) != 0) return;
     socklen_t size = sizeof mtu_;
     if (getsockopt(socket_.get(), level, v6 ? IPV6_MTU : IP_MTU, &mtu_, &size) != 0) mtu_ = 0;
     headers_ = v6 ? 48 : 28;  // of IP and UDP
@@ -73,12 +65,10 @@ struct Path {
 };
 
 std::optional<Path> path_to(const std::string& host, int port) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return std::nullopt;
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  Path path{host, begin_connection("", number_of(found->ai_addr), port), Probe(*found, first_port),
-            Probe(*found, first_port + 1)};
+  const auto addresses = addresses_of(host);
+  if (addresses.empty()) return std::nullopt;
+  const auto& address = addresses.front();
+  Path path{host, begin_connection("", address, port), Probe(address, first_port), Probe(address, first_port + 1)};
   return path.connection.is_open() && path.small.mtu() > 0 ? std::optional(std::move(path)) : std::nullopt;
 }
 
