@@ -125,14 +125,18 @@ TEST_F(Measure, MarksAResultThatItsProgramDidNotOutlive) {
   }
 }
 
-TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
-  options.tier = Tier::full;
+void ask_for_flags_of_single_families(AcceptOptions& options) {
   options.timeout = 77;
   options.shared_folder = "/shared";
   options.checkpoint_dir = "/disk";
-  options.dcgm = 2;
   options.retune = true;
   options.judge.site = "/site.yaml";
+}
+
+TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
+  options.tier = Tier::full;
+  ask_for_flags_of_single_families(options);
+  options.dcgm = 2;
   options.expected = "ranks=4";
   const auto flags_of = [&](const std::string& family) {
     program(family, "echo \"$@\" >" + (scratch / "flags").string());
@@ -170,15 +174,11 @@ TEST_F(Measure, HandsTheProgramOfAllFamiliesTheFlagsOfEach) {
                                "--retune", "--crashed", "--lost", "-x"}) {
     EXPECT_FALSE(has(plain, if_asked)) << if_asked;
   }
-  options.timeout = 77;
+  ask_for_flags_of_single_families(options);
   options.startup_timeout = 33;
   options.backend = "virtual";
   options.chip = "h100";
-  options.shared_folder = "/shared";
-  options.checkpoint_dir = "/disk";
   options.dcgm = 1;
-  options.retune = true;
-  options.judge.site = "/site.yaml";
   options.interface = "eth7";
   options.nccl = "/nccl/libnccl.so.2";
   launch.prefix = {"mpirun", "-np", "2"};

@@ -247,7 +247,8 @@ TEST(Preflight, JudgesWhatSlurmSaysInsideOfItsJobsAlone) {
     Machine machine(16, 2);
     for (const std::size_t first : {0U, 8U}) {
       const bool second = first > 0;
-      machine.set(first, "slurm", "slurm_answers", second ? answers : 1.0, second ? "Slurm does not know the node node1" : "");
+      machine.set(first, "slurm", "slurm_answers", second ? answers : 1.0,
+                  second ? "Slurm does not know the node node1" : "");
       machine.set(first, "slurm", "slurm_drained", second ? drained : 0.0, second ? "MIXED+DRAIN: bad fan" : "");
       machine.set(first, "slurm", "slurm_gpus_missing", second ? missing : 0.0);
       machine.set(first, "slurm", "slurm_gpus_unlisted", 0.0);
@@ -360,12 +361,18 @@ void expect_failure_on_a_known_network(Machine& machine, const std::string& metr
   }
 }
 
-TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
+/// The verdict on this machine at a site that orders eight rails of 400 Gbit/s for each host.
+Verdict with_ordered_rails(Machine& machine) {
   const Folder folder;
   const auto site = read_site(folder.write("site.yaml",
                                            "schema: 2\nsite: here\ninclude: h200-sxm\n"
                                            "fabric: {nics: 8, nic_gbit: 400, source: order}\n"));
   const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+  const Measured measured{machine.results()};
+  return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+}
+
+TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
   const auto judged = [&](double nics, const std::string& rate_fact, double rate) {
     Machine machine;
     machine.set(0, "host", "nics", nics);
@@ -373,8 +380,7 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
     machine.set(0, "host", "ib_ports", rate_fact == "ib_rate_gbit" ? 8 : 0);
     machine.set(0, "host", "roce_ports", rate_fact == "roce_rate_gbit" ? 8 : 0);
     machine.set(0, "host", rate_fact, rate);
-    const Measured measured{machine.results()};
-    return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+    return with_ordered_rails(machine);
   };
   for (const std::string layer : {"ib_rate_gbit", "roce_rate_gbit"}) {
     EXPECT_EQ(judged(8, layer, 400).state, State::fit) << layer;
@@ -386,15 +392,8 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
 }
 
 TEST(Preflight, DoesNotPassIfTheNumberOfOrderedRailsIsUnknown) {
-  const Folder folder;
-  const auto site = read_site(folder.write("site.yaml",
-                                           "schema: 2\nsite: here\ninclude: h200-sxm\n"
-                                           "fabric: {nics: 8, nic_gbit: 400, source: order}\n"));
-  const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
   Machine machine;
-  const Measured measured{machine.results()};
-  const auto verdict =
-      judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
+  const auto verdict = with_ordered_rails(machine);
   EXPECT_EQ(verdict.state, State::fail);
   EXPECT_EQ(only_complaint(verdict).metric, "nics");
   EXPECT_EQ(only_complaint(verdict).status, Status::missing);
