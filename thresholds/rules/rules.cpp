@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text.hpp"
 #include "thresholds/catalogue/families.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/applicability.hpp"
