@@ -214,7 +214,8 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
     options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
-  read_references(options.judge);  // before any measurement, so that errors in these files are reported early
+  // Before any measurement, so that errors in these files are reported early.
+  options.judge.references = std::make_shared<const GivenReferences>(read_references(options.judge));
   const auto ledger = checked_ledger(options);
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
@@ -235,9 +236,9 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 
 int measure(const std::vector<std::string>& words) {
   const auto session = provide_environment();
-  const auto options = parse_accept_options(words, process_environment(), "measure");
+  auto options = parse_accept_options(words, process_environment(), "measure");
   const auto programs = find_programs(options.families);
-  read_references(options.judge);
+  options.judge.references = std::make_shared<const GivenReferences>(read_references(options.judge));
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;

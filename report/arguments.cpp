@@ -199,14 +199,15 @@ void refuse_mistyped(const Arguments& arguments, const Measured& measured, const
 Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
-  auto given = read_references(arguments);
-  refuse_mistyped(arguments, *measured, given.profiles);
-  auto profiles = given.profiles_for(*measured);
+  const auto given =
+      arguments.references ? arguments.references : std::make_shared<const GivenReferences>(read_references(arguments));
+  refuse_mistyped(arguments, *measured, given->profiles);
+  auto profiles = given->profiles_for(*measured);
   auto options = arguments.judge;
   for (const auto& folder : arguments.results) {
     if (auto why = unfinished(folder); why && options.families.all()) options.unfinished = std::move(why);
   }
-  if (const auto& site = given.site) {
+  if (const auto& site = given->site) {
     const bool stored = std::any_of(measured->files.begin(), measured->files.end(),
                                     [](const Results& file) { return !file.context.asked.roster.empty(); });
     if (options.roster.empty() && !stored) {
@@ -217,7 +218,7 @@ Judged judge(const Arguments& arguments) {
   References references(profiles);
   references.change.min_effect = arguments.tolerance;
   references.change.allow_different = arguments.regression.allow_different;
-  references.baseline = std::move(given.baseline);
+  references.baseline = given->baseline;
   references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};

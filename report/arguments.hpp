@@ -22,6 +22,8 @@ namespace shakedown {
 /// and so on. The file "lost" in a launch's folder names the nodes whose loss ended that launch.
 inline constexpr const char* scaling_folder = "scaling";
 
+struct GivenReferences;
+
 struct Arguments {
   std::vector<std::filesystem::path> results, baseline;
   std::filesystem::path thresholds;
@@ -42,6 +44,7 @@ struct Arguments {
   double tolerance = default_tolerance;
   RegressionOptions regression;
   JudgeOptions judge;
+  std::shared_ptr<const GivenReferences> references;  // read once for several judgements; null: judge reads them
   std::optional<bool> color;
   std::optional<std::size_t> width;
   bool scontrol = false, kubectl = false;  // for nodes: print commands for the scheduler
@@ -81,7 +84,7 @@ struct GivenReferences {
 /// Reads profiles, site and baseline. Errors: InputError.
 GivenReferences read_references(const Arguments&);
 
-/// Reads the results and references and judges them. Errors: InputError.
+/// Reads the results, and the references if the arguments do not have them, and judges. Errors: InputError.
 Judged judge(const Arguments&);
 
 /// Returns the exit code of the verdict, or 0 for a PARTIAL verdict if --partial-ok is set.

@@ -2,7 +2,7 @@
 # shell.bash by the tests of the front door.
 # shellcheck shell=bash disable=SC2154,SC2034
 cd "$scratch" || exit 1
-unset CUDA_VISIBLE_DEVICES SHAKEDOWN_EXPECT SHAKEDOWN_RESULTS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
+unset CUDA_VISIBLE_DEVICES SHAKEDOWN_EXPECT SHAKEDOWN_RESULTS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER "${!SLURM_@}" "${!OMPI_MCA_orte@}" "${!PRTE_MCA_@}"
 stored=$root/tests/data/h200-sxm-4ranks-full/1
 
 # A tree as from `cmake --install`. Its programs print the files in stored/ with the id of the run.

@@ -9,7 +9,7 @@ if ! command -v mpirun python3 >/dev/null || ! unshare --net --uts true 2>/dev/n
   exit 77
 fi
 mkdir "$scratch/rack" && cd "$scratch" || exit 1
-unset SHAKEDOWN_EXPECT SHAKEDOWN_RANKS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER SHAKEDOWN_LAUNCH "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
+unset SHAKEDOWN_EXPECT SHAKEDOWN_RANKS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER SHAKEDOWN_LAUNCH "${!SLURM_@}" "${!OMPI_MCA_orte@}" "${!PRTE_MCA_@}"
 
 # measured CODE SMALLER: pre-flight of three hosts, one of which may have a smaller MTU, ends with this exit code.
 measured() {

@@ -9,7 +9,7 @@ if ! command -v mpirun >/dev/null || ! "$agent" probe true 2>/dev/null; then
   exit 77
 fi
 cd "$scratch" || exit 1
-unset SHAKEDOWN_EXPECT SHAKEDOWN_RANKS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER SHAKEDOWN_LAUNCH "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
+unset SHAKEDOWN_EXPECT SHAKEDOWN_RANKS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER SHAKEDOWN_LAUNCH "${!SLURM_@}" "${!OMPI_MCA_orte@}" "${!PRTE_MCA_@}"
 
 # Hosts that can be switched off: a host with a file in dead/ does not answer.
 mkdir dead

@@ -78,14 +78,26 @@ TEST_F(RawRowsTest, AreThoseOfTheFamilyAndTheRun) {
   EXPECT_EQ(verdict_of(ResultsBuilder().add_error(gemm, "wrong data: rank 2", {2})).state, State::incomplete);
 }
 
-TEST(JudgeAfterTrial, JudgesWhatItsTrialSurvived) {
-  const Folder folder;
+Arguments of_one_product(const Folder& folder) {
   Arguments arguments;
   arguments.results = {folder.write("results.json", ResultsBuilder().add(gemm, "tflops", 700).text())};
   arguments.thresholds = folder.write("test.yaml",
                                       "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
                                       "rules:\n  - {benchmark: \"" +
                                           gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n");
+  return arguments;
+}
+
+TEST(JudgeAfterTrial, JudgesWhatItsTrialSurvived) {
+  const Folder folder;
+  EXPECT_EQ(judge_after_trial(of_one_product(folder)).verdict.state, State::pass);
+}
+
+TEST(JudgeAfterTrial, ReadsNoProfileAgainIfItHasThem) {
+  const Folder folder;
+  Arguments arguments = of_one_product(folder);
+  arguments.references = std::make_shared<const GivenReferences>(read_references(arguments));
+  std::filesystem::remove(arguments.thresholds);
   EXPECT_EQ(judge_after_trial(arguments).verdict.state, State::pass);
 }
 
