@@ -281,6 +281,24 @@ TEST(Repeatability, IsThatOfTheMiddleRepetition) {
   EXPECT_EQ(state_of({0.3, 0.01, 0.25}), State::inconclusive);
 }
 
+TEST(Repeatability, IsThatOfTheTimesOfEnoughRepetitions) {
+  const std::string key = "pcie/op:h2d/bytes:268435456";
+  const auto rules = testing_support::profile(
+      "  - {benchmark: \"" + key + "\", metric: copy_gb_per_s, every: run, min: 40, source: s}\n",
+      "repeatability: {samples_min: 1, cv_max: {pcie: 0.22}, source: s}\n");
+  const auto state_of = [&](std::initializer_list<double> rates) {
+    ResultsBuilder builder(1);
+    for (const double rate : rates) builder.add(key, "copy_gb_per_s", rate, {}, {{"cv", 0.27}});
+    auto results = builder.results();
+    for (Row& row : results.rows) row.by_rank["seconds"] = {0.268435456 / row.metrics.at("copy_gb_per_s")};
+    return judge({results}, rules, {}).state;
+  };
+  // Three repetitions on one H100 of a virtual machine, 2026-11: 2 to 3 of 20 samples took twice as long.
+  EXPECT_EQ(state_of({54.94, 46.43, 55.09}), State::pass);
+  EXPECT_EQ(state_of({54.94, 55.09}), State::inconclusive) << "two are too few";
+  EXPECT_EQ(state_of({54.94, 81, 41}), State::inconclusive) << "these do not repeat";
+}
+
 TEST(Validity, LetsAClockStandTwoStepsAboveWhatTheDriverCallsTheHighest) {
   const std::string key = "hbm/op:copy/engine:sm/bytes:4294967296";
   const auto rules = testing_support::profile("  - {benchmark: \"" + key +

@@ -76,6 +76,33 @@ std::optional<double> run_value(const Benchmark& benchmark, const std::string& m
   return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
 }
 
+namespace {
+
+/// Returns the median time of the slowest rank.
+std::optional<double> seconds_of(const Row& row) {
+  const auto found = row.by_rank.find("seconds");
+  std::optional<double> most;
+  if (found == row.by_rank.end()) return most;
+  for (const auto& seconds : found->second) {
+    if (seconds && !(*seconds <= most.value_or(0))) most = *seconds;
+  }
+  return most;
+}
+
+}  // namespace
+
+std::optional<double> scatter_of(const Benchmark& benchmark) {
+  const auto of_samples = run_value(benchmark, "cv");
+  if (!of_samples || benchmark.rows.size() < enough_repetitions) return of_samples;
+  std::vector<double> times;
+  for (const Row* row : benchmark.rows) {
+    const auto seconds = seconds_of(*row);
+    if (!seconds) return of_samples;
+    times.push_back(*seconds);
+  }
+  return std::min(*of_samples, coefficient_of_variation(times));
+}
+
 RankValues rank_values(const Benchmark& benchmark, const std::string& metric) {
   std::vector<const RankValues*> repetitions;
   for (const Row* row : benchmark.rows) {

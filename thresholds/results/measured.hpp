@@ -33,6 +33,14 @@ struct Benchmark {
   const Row* waiver() const;  // returns the first repetition if all were waived
 };
 
+/// The number of repetitions whose median is reliable.
+inline constexpr std::size_t enough_repetitions = 3;
+
+/// Returns the coefficient of variation of the times of a benchmark: of the samples of the middle repetition, or of the
+/// repetitions' own times if there are enough and these differ less. A time is the median of its samples, so it
+/// repeats even if some samples were stalled. nullopt if a repetition has no `cv`.
+std::optional<double> scatter_of(const Benchmark&);
+
 using Benchmarks = std::map<Key, Benchmark, std::less<>>;
 
 /// Returns the benchmarks of these files. Omits rows whose world size differs from that of the first row with the same

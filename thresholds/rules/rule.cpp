@@ -409,7 +409,7 @@ class RuleJudge {
     }
     if (!rule_.limits.cv_max) return;
     const double limit = *rule_.limits.cv_max;
-    const auto cv = run_value(*benchmark_, "cv");
+    const auto cv = scatter_of(*benchmark_);
     if (cv && *cv <= limit) return;
     classify(finding_, Code::scatter, benchmark_->rows.size());
     if (!cv) return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");

@@ -423,7 +423,7 @@ class RowCheck {
     }
     const auto most = profile_->cv_max.find(family_);
     // A short row that was noisy once has already been measured again.
-    const auto cv = shakedown::run_value(benchmark_, "cv");
+    const auto cv = scatter_of(benchmark_);
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),
            cv ? "the samples scatter too much: cv " + number_text(*cv) + ", at most " + number_text(most->second) +

@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "thresholds/catalogue/metrics.hpp"
-#include "thresholds/results/results.hpp"
+#include "thresholds/results/measured.hpp"
 
 namespace shakedown {
-
-/// The number of repetitions whose median is reliable.
-inline constexpr std::size_t enough_repetitions = 3;
 
 /// If a value has at least this shortfall and nothing confirms it, the verdict is INCONCLUSIVE. A smaller shortfall is
 /// only a warning.
