@@ -170,6 +170,7 @@ bool is_of_hydra(const std::string& version) {
 LaunchSite site_of(const Environment& environment) {
   LaunchSite site;
   site.environment = environment;
+  site.program = fs::read_symlink("/proc/self/exe");
   if (const auto file = host_file_of(environment)) site.host_file = content_of(*file);
   const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
   constexpr std::chrono::seconds answer_limit(20);
@@ -318,7 +319,10 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   }
   require_usable_mask(asked.hosts);
   int most = 0;
-  for (const auto& host : asked.hosts) most = std::max(most, host.usable_gpus);
+  for (const auto& host : asked.hosts) {
+    most = std::max(most, host.usable_gpus);
+    site.gpus_by_host[host.host] = host.usable_gpus;
+  }
   if (most > 0) site.gpus = most;  // the host of the launcher may have no GPU
   site.absent = asked.absent;
   const int promised = launch.host_count;

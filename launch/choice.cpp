@@ -7,11 +7,13 @@
 
 #include "base/files.hpp"
 #include "base/host_list.hpp"
-#include "base/parse_number.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/mpirun_prefix.hpp"
+#include "launch/pods.hpp"
 #include "launch/schedulers.hpp"
+#include "launch/slurm_components.hpp"
+#include "launch/variables.hpp"
 
 namespace shakedown {
 namespace {
@@ -22,22 +24,6 @@ const std::string own = "set SHAKEDOWN_LAUNCH to the launch prefix and SHAKEDOWN
 
 [[noreturn]] void refuse(const std::string& why, std::string_view launch = "") {
   throw CannotRun(why + " " + own + (launch.empty() ? "" : ", such as SHAKEDOWN_LAUNCH='" + std::string(launch) + "'"));
-}
-
-std::optional<std::string> set_in(const Environment& environment, const std::string& name) {
-  auto value = environment(name);
-  return value && !value->empty() ? value : std::nullopt;
-}
-
-int number(const std::string& text, const std::string& what) {
-  const auto value = whole_number<int>(text);
-  if (value.value_or(-1) < 0) throw InputError(what + "=" + text + " is not a number: correct or unset it");
-  return *value;
-}
-
-int number_in(const Environment& environment, const std::string& name, int otherwise) {
-  const auto text = set_in(environment, name);
-  return text ? number(*text, name) : otherwise;
 }
 
 Words split(const std::string& text) {
@@ -65,10 +51,7 @@ std::vector<std::pair<std::string, std::string>> settings(const Environment& env
 
 void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
 
-bool is_absent(const LaunchSite& site, const std::string& host) {
-  return std::any_of(site.absent.begin(), site.absent.end(),
-                     [&](const std::string& absent) { return same_host(absent, host); });
-}
+bool is_absent(const LaunchSite& site, const std::string& host) { return is_one_of(host, site.absent); }
 
 Words mpirun(const LaunchSite& site) {
   Words words{"mpirun", "--bind-to", "none"};
@@ -150,7 +133,7 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   append(launch.prefix, of_mpirun->others);
   append(launch.prefix, of_mpirun->shape);
   const auto hosts = static_cast<int>(listed.size()), left = static_cast<int>(present.size());
-  if (const int ranks = of_mpirun->ranks ? number(*of_mpirun->ranks, "SHAKEDOWN_LAUNCH: -np") : 0;
+  if (const int ranks = of_mpirun->ranks ? number_of(*of_mpirun->ranks, "SHAKEDOWN_LAUNCH: -np") : 0;
       ranks > 0 && ranks % hosts == 0) {
     append(launch.prefix, {"-np", std::to_string(ranks / hosts * left)});
   }
@@ -172,7 +155,7 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (!set_in(environment, variable)) return std::nullopt;
   }
-  if (is_of_mpi(environment)) return std::nullopt;
+  if (is_of_mpi(environment) || pod_of(environment)) return std::nullopt;
   launch.rank = number_in(environment, "RANK", 0);
   launch.ranks = number_in(environment, "WORLD_SIZE", 1);
   if (*launch.ranks == 0) throw CannotRun("WORLD_SIZE=0 is not a number of ranks: correct or unset it");
@@ -191,14 +174,24 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   return launch;
 }
 
-/// Throws if this process is alone in a pod with several GPUs that is meant for torchrun, as in a PyTorchJob. The pod
-/// would be one rank, and its other GPUs would not be measured.
-void refuse_a_pod_as_one_rank(const LaunchSite& site) {
-  const auto processes = set_in(site.environment, "PET_NPROC_PER_NODE");
-  if (!processes || *processes == "1" || set_in(site.environment, "LOCAL_RANK") || site.gpus < 2) return;
-  throw CannotRun("PET_NPROC_PER_NODE=" + *processes + " is for torchrun, which has not started this program; " +
-                  std::to_string(site.gpus) + " GPUs would be one rank: start it as torchrun --no-python " +
-                  "shakedown accept, or unset PET_NPROC_PER_NODE");
+/// Returns the launch of the ranks of this pod, if other pods start the other ranks of the job.
+std::optional<Launch> of_pods(const LaunchSite& site, Launch launch) {
+  const auto pod = is_of_mpi(site.environment) ? std::nullopt : pod_of(site.environment);
+  if (!pod || pod->count == 1) return std::nullopt;
+  const int gpus = number_in(site.environment, "SHAKEDOWN_RANKS", site.gpus);
+  const int each = pod->processes > 0 ? pod->processes : std::max(gpus, 1);
+  const int first = pod->number * each;
+  launch.rank = first;
+  launch.ranks = pod->count * each;
+  launch.host_count = 0;
+  launch.prefix = {site.program, "ranks", std::to_string(first), std::to_string(each)};
+  launch.variables = {
+      {"WORLD_SIZE", std::to_string(*launch.ranks)}, {"MASTER_ADDR", pod->address}, {"MASTER_PORT", pod->port}};
+  launch.note = "pod " + std::to_string(pod->number) + " of " + std::to_string(pod->count) + " starts ranks " +
+                std::to_string(first) + " to " + std::to_string(first + each - 1) + " of " +
+                std::to_string(*launch.ranks) + "; the other pods must start the other ranks; they connect to " +
+                pod->address + ":" + pod->port;
+  return launch;
 }
 
 /// Throws if the variables of an unknown scheduler promise several hosts, because hosts of the job would not be
@@ -268,6 +261,13 @@ bool is_outside_of_node(const LaunchSite& site, const Launch& launch) {
   return launch.hosts.size() == 1 && !same_host(launch.hosts.front(), site.host);
 }
 
+/// Hides variables of torchrun from the ranks, which would read them before those of srun.
+void clear_variables_of_torchrun(const Environment& environment, Launch& launch) {
+  for (const auto* name : {"RANK", "WORLD_SIZE"}) {
+    if (set_in(environment, name)) launch.variables.emplace_back(name, "");
+  }
+}
+
 std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks) {
   const auto& environment = site.environment;
   if (!set_in(environment, "SLURM_JOB_ID")) return std::nullopt;
@@ -302,9 +302,7 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   // Ranks connect over TCP (fixtures/ranks/rendezvous.hpp) instead of MPI, because Open MPI 4.1 under srun's pmix
   // sometimes loses a rank in MPI_Init (open-mpi/ompi#12495). If a rank crashes, srun ends the others at once.
   launch.prefix = {"srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"};
-  for (const auto* of_torchrun : {"RANK", "WORLD_SIZE"}) {
-    if (set_in(environment, of_torchrun)) launch.variables.emplace_back(of_torchrun, "");
-  }
+  clear_variables_of_torchrun(environment, launch);
   append(launch.prefix, left_out);
   if (too_few || present < hosts) {
     const int each = too_few ? ranks : tasks / hosts;
@@ -315,6 +313,23 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   append(launch.discovery, left_out);
   launch.alone = {"srun", "--mpi=none", "--cpu-bind=none", "--overcommit", "-N", "1", "-n", "1", "-w"};
   append(launch.discovery, {"-N", std::to_string(present), "-n", std::to_string(present), "--ntasks-per-node=1"});
+  return launch;
+}
+
+/// Returns the launch on all components of a heterogeneous Slurm job; nullopt if this is none.
+std::optional<Launch> of_heterogeneous_slurm(const LaunchSite& site, Launch launch) {
+  const auto& environment = site.environment;
+  if (!set_in(environment, "SLURM_HET_SIZE")) return std::nullopt;
+  const auto components = slurm_components(environment);
+  // Without srun, mpirun would start ranks on the first component only.
+  if (components.empty() || site.srun_plugins.find("none") == std::string::npos) refuse_promised_hosts(environment);
+  if (components.size() < 2) return std::nullopt;
+  launch = of_components(site, std::move(launch), components);
+  refuse_part_of_slurm_job(environment, launch.host_count);
+  if (set_in(environment, "SHAKEDOWN_RANKS")) {
+    refuse("SHAKEDOWN_RANKS is for one host, not for a heterogeneous Slurm job: unset it, or");
+  }
+  clear_variables_of_torchrun(environment, launch);
   return launch;
 }
 
@@ -428,8 +443,10 @@ std::optional<std::string> host_file_of(const Environment& environment) {
 
 std::optional<int> rank_of(const Environment& environment) {
   if (set_in(environment, "SHAKEDOWN_LAUNCH")) return std::nullopt;
-  const auto launch = of_ranks(environment, {});
-  return launch ? launch->rank : std::nullopt;
+  LaunchSite site;
+  site.environment = environment;
+  const auto launch = of_pods(site, {});
+  return launch ? launch->rank : of_ranks(environment, {}).value_or(Launch()).rank;
 }
 
 Launch choose_launch(const LaunchSite& site) {
@@ -441,13 +458,11 @@ Launch choose_launch(const LaunchSite& site) {
     if (words.empty()) throw CannotRun("SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
     return of_prefix(site, launch, words);
   }
-  if (auto one = of_ranks(environment, launch)) {
-    refuse_a_pod_as_one_rank(site);
-    return *one;
-  }
+  if (auto pods = of_pods(site, launch)) return *pods;
+  if (auto one = of_ranks(environment, launch)) return *one;
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);
   if (ranks == 0) throw InputError("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
-  if (set_in(environment, "SLURM_HET_SIZE")) refuse_promised_hosts(environment);
+  if (auto slurm = of_heterogeneous_slurm(site, launch)) return *slurm;
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_open_mpi(site, launch)) return *listed;
   if (auto listed = of_scheduler(site, launch)) return *listed;

@@ -21,14 +21,16 @@ struct CannotRun : std::runtime_error {
 struct LaunchSite {
   Environment environment;
   std::string host;                      // name of this host
+  std::string program = "shakedown";     // file of this program
   std::optional<std::string> host_file;  // content of the file that host_file_of names; nullopt if it is unreadable
   std::string srun_plugins;              // output of srun --mpi=list; empty if there is no srun
   int gpus = 0;                          // visible GPUs of a host
   bool has_gpus = false;                 // true if this host has GPUs
-  bool mpirun = true;                    // true if mpirun is installed
-  bool other_mpi = false;                // true if mpirun is not that of Open MPI
-  bool agent = true;                     // true if the agent of the scheduler is installed (schedulers.hpp)
-  bool ssh = true;                       // true if ssh or rsh is installed
+  std::map<std::string, int> gpus_by_host = {};  // visible GPUs of each host that has answered
+  bool mpirun = true;                            // true if mpirun is installed
+  bool other_mpi = false;                        // true if mpirun is not that of Open MPI
+  bool agent = true;                             // true if the agent of the scheduler is installed (schedulers.hpp)
+  bool ssh = true;                               // true if ssh or rsh is installed
   bool root = false;
   std::vector<std::string> absent = {};  // hosts to leave out
 };
@@ -75,6 +77,9 @@ std::optional<int> rank_of(const Environment&);
 /// Chooses the launch. The first of these cases decides:
 /// - SHAKEDOWN_LAUNCH is the complete prefix.
 /// - RANK, WORLD_SIZE above 1, MASTER_ADDR and MASTER_PORT make this process one rank, as under torchrun.
+/// - The variables of torchrun in a pod that starts this program once (pods.hpp): this process starts the ranks of its
+///   GPUs, and other pods start the others.
+/// - A heterogeneous Slurm job uses srun on all its components.
 /// - A Slurm job of several nodes, with more tasks than this host has ranks, or on another host (salloc on a login
 ///   node) uses srun, or mpirun if there is no srun. One task of a step on one node uses all GPUs that srun gave it.
 /// - The host file of Open MPI's variable means mpirun on all its hosts. The hosts that LSF or an operator of MPICH or

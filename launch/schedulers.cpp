@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/parse_number.hpp"
+#include "launch/variables.hpp"
 
 namespace shakedown {
 namespace {
@@ -65,11 +66,6 @@ constexpr std::array signs{
     Sign{"dstack", "DSTACK_NODES_NUM", Form::count, "torchrun --nnodes=NODES --nproc-per-node=8 --no-python"},
     Sign{"torchrun", "PET_NNODES", Form::count, "torchrun --nnodes=NODES --nproc-per-node=8 --no-python"},
 };
-
-std::optional<std::string> set_in(const Environment& environment, const char* name) {
-  auto value = environment(name);
-  return value && !value->empty() ? value : std::nullopt;
-}
 
 /// Returns the list of a variable in the form of a host file. A number is the number of ranks of the host before it.
 std::string as_host_file(const std::string& list) {

@@ -33,6 +33,7 @@
 #include "launch/demo.hpp"
 #include "launch/job.hpp"
 #include "launch/options.hpp"
+#include "launch/pods.hpp"
 #include "launch/soak.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/tarball.hpp"
@@ -249,10 +250,12 @@ const std::vector<Verb>& verbs() {
       {"history", "[NODE|GPU|METRIC] --ledger=DIR [flags]",
        "print the state of each node, or the history of one node, GPU (serial number) or metric", Verb::arguments,
        [](const Call& call) { return history(call.arguments); }, 1},
-      {"retest", "NODE --ledger=DIR", "print the job that loads what failed on a node, or commands that return it to service",
-       Verb::arguments, [](const Call& call) { return retest(call.arguments); }, 1},
-      {"ledger add", "--event=E --node=N [--reason=TEXT] | --results=F", "record what was done to a node, or a stored run",
-       Verb::arguments, [](const Call& call) { return add_to_ledger(call.arguments); }},
+      {"retest", "NODE --ledger=DIR",
+       "print the job that loads what failed on a node, or commands that return it to service", Verb::arguments,
+       [](const Call& call) { return retest(call.arguments); }, 1},
+      {"ledger add", "--event=E --node=N [--reason=TEXT] | --results=F",
+       "record what was done to a node, or a stored run", Verb::arguments,
+       [](const Call& call) { return add_to_ledger(call.arguments); }},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
       {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]",
@@ -339,6 +342,7 @@ int run(const Words& words, const ReasonChannel& channel) {
   const Words rest(words.begin() + 1, words.end());
   if (words.front() == "supervisor") return supervise(rest);
   if (words.front() == "ctest") return ctest_step(rest);
+  if (words.front() == "ranks") return run_ranks_here(rest);
   if (words.front() == "event") return send_event(rest);
   const Verb* const verb = verb_of(words);
   // Words after the name of a user's program belong to that program.
@@ -456,7 +460,7 @@ int main(int argc, char** argv) {
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
   // The parent processes of the supervisor and of the steps of ctest limit their time.
-  if (verb == "supervisor" || verb == "ctest") return work();
+  if (verb == "supervisor" || verb == "ctest" || verb == "ranks") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // accept handles these signals, because it ends with a verdict
   return keep({accepts || verb == "measure" ? limit_in(words) : std::nullopt, accepts,

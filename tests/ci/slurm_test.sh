@@ -100,5 +100,24 @@ expect "  with the reason" grep -q 'DRAIN: bad fan' drained.log
 expect "  and the run passes all the same" prints '^drained 0$'
 expect "the node check needs nothing in its environment" prints '^check 0$'
 
+rm -rf state spool
+# node-a3 is the first component, so the alphabetical order of the nodes is not that of the ranks.
+export more_slurm_conf=$'SchedulerType=sched/backfill\nSchedulerParameters=bf_interval=1,bf_resolution=1'
+run 0 "$root/tests/slurm/cluster.sh" "$PWD" 3 2 bash -c '
+  het() { sbatch -Q -W -o "$1" -N1 -n1 --mem=100 -w node-a3 ${first:-} : -N2 -n4 --mem=100 --overcommit ${second:-} "${@:2}"; }
+  printf "#!/bin/bash\\n%s accept --families=jitter --results=$PWD/of-het\\n" "$SHAKEDOWN_HOME/build/bin/shakedown" >het.sbatch
+  het het.log het.sbatch; echo "het $?"
+  export SHAKEDOWN_SYSFS=$PWD/two_gpus
+  printf "#!/bin/bash\n%s launch hostname\n" "$SHAKEDOWN_HOME/build/bin/shakedown" >hostname.sbatch
+  second=--gpus-per-node=2 het cpu_node.log hostname.sbatch; echo "cpu node $?"
+  first=--gres=gpu:1 second=--gres=gpu:2 het gpus.log hostname.sbatch; echo "gpus $?"
+  unset SHAKEDOWN_SYSFS
+  sed "s/.*/kill -KILL $(<node-a2.pid); &/;1s/.*/#!\/bin\/bash/" hostname.sbatch >dead.sbatch
+  het het_dead.log dead.sbatch; echo "dead $?"'
+expect "a heterogeneous job is measured and judged as one, on all its components" eval 'grep -qE "^VERDICT: PARTIAL .*5 ranks, 3 hosts" het.log && prints "^het 3$"'
+expect "a component for which the job asked for no GPU is left out, with a note" eval 'grep -q "node-a3: the job asked for no GPU there" cpu_node.log && [[ $(grep -c "^node-a[12]$" cpu_node.log) == 4 ]]'
+expect "components with GPUs have a rank for each of them" eval '[[ $(grep "^node-a" gpus.log | sort | uniq -c | tr -s " " | paste -sd,) == " 2 node-a1, 2 node-a2, 1 node-a3" ]]'
+expect "a node of a component that does not answer is left out and named" eval 'grep -q "host node-a2 does not answer" het_dead.log && grep -q node-a1 het_dead.log && grep -q node-a3 het_dead.log'
+
 [[ $failures == 0 ]] || tail -n 20 ./*.log
 finish

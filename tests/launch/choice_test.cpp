@@ -84,19 +84,61 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
   EXPECT_TRUE(has(refusal(site(with("RANK", "x"))), "RANK=x is not a number"));
 }
 
-TEST_F(LaunchChoice, APodOfAPyTorchJobWithSeveralGpusIsNotOneRank) {
-  Variables pod{{"RANK", "0"},
-                {"WORLD_SIZE", "16"},
-                {"MASTER_ADDR", "pod-0"},
-                {"MASTER_PORT", "23456"},
-                {"PET_NPROC_PER_NODE", "8"}};
-  EXPECT_TRUE(has(refusal(site(pod)), "PET_NPROC_PER_NODE=8 is for torchrun")) << refusal(site(pod));
-  EXPECT_TRUE(has(refusal(site(pod)), "torchrun --no-python shakedown accept"));
-  auto one_gpu = site(pod);
+TEST_F(LaunchChoice, APodWithSeveralGpusStartsTheRanksOfItsGpus) {
+  // As Kubeflow's training operator 1.8 sets them in the second pod of two.
+  const Variables job{
+      {"RANK", "1"},       {"WORLD_SIZE", "16"},   {"MASTER_ADDR", "job-master-0"}, {"MASTER_PORT", "23456"},
+      {"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}, {"PET_NPROC_PER_NODE", "8"}};
+  const auto with = [&](Variables changed, const std::string& without = "") {
+    for (const auto& [name, value] : job) changed.emplace(name, value);
+    changed.erase(without);
+    return changed;
+  };
+  const auto launch = choose(job);
+  EXPECT_EQ(joined(launch.prefix, " "), "shakedown ranks 8 8");
+  EXPECT_EQ(launch.rank, 8);
+  EXPECT_EQ(rank_of(site(job).environment), 8) << "only rank 0 has a verdict";
+  EXPECT_EQ(launch.expected(), "ranks=16");
+  EXPECT_EQ(launch.variables, (std::vector<std::pair<std::string, std::string>>{
+                                  {"WORLD_SIZE", "16"}, {"MASTER_ADDR", "job-master-0"}, {"MASTER_PORT", "23456"}}));
+  EXPECT_TRUE(has(launch.note, "pod 1 of 2 starts ranks 8 to 15 of 16")) << launch.note;
+  EXPECT_EQ(choose(with({{"RANK", "0"}, {"PET_NODE_RANK", "0"}})).rank, 0);
+
+  // The operator counts a pod of "auto" as one rank.
+  EXPECT_EQ(prefix(with({{"PET_NPROC_PER_NODE", "auto"}, {"WORLD_SIZE", "2"}})), "shakedown ranks 3 3");
+  EXPECT_EQ(prefix(with({{"PET_NPROC_PER_NODE", "gpu"}, {"SHAKEDOWN_RANKS", "2"}})), "shakedown ranks 2 2");
+  auto one_gpu = site(with({{"PET_NPROC_PER_NODE", "auto"}, {"WORLD_SIZE", "2"}}));
   one_gpu.gpus = 1;
-  EXPECT_EQ(choose_launch(one_gpu).rank, 0) << "a pod for each rank";
-  pod["LOCAL_RANK"] = "0";
-  EXPECT_EQ(choose(pod).rank, 0) << "torchrun has started it";
+  EXPECT_EQ(joined(choose_launch(one_gpu).prefix, " "), "shakedown ranks 1 1");
+  EXPECT_EQ(prefix(with({{"WORLD_SIZE", "2"}}, "PET_NNODES")), "shakedown ranks 8 8")
+      << "before PET_NNODES, WORLD_SIZE was the number of pods";
+
+  EXPECT_EQ(choose(with({{"LOCAL_RANK", "0"}})).rank, 1) << "torchrun has started it";
+  EXPECT_TRUE(choose(with({{"LOCAL_RANK", "0"}})).prefix.empty());
+  EXPECT_EQ(prefix(with({{"PET_NNODES", "1"}, {"PET_NODE_RANK", "0"}, {"RANK", "0"}})),
+            "mpirun --bind-to none --oversubscribe -np 3")
+      << "the only pod";
+  EXPECT_TRUE(has(refusal(site(with({{"PET_NODE_RANK", "2"}}))), "2 is not below the number of pods, 2"));
+  EXPECT_TRUE(has(refusal(site(with({{"PET_NODE_RANK", "x"}}))), "RANK=x is not a number"));
+}
+
+TEST_F(LaunchChoice, APodOfATrainJobHasOnlyTheVariablesOfTorchrun) {
+  const Variables job{{"PET_NNODES", "4"},
+                      {"PET_NODE_RANK", "2"},
+                      {"PET_NPROC_PER_NODE", "8"},
+                      {"PET_MASTER_ADDR", "job-node-0-0.job"},
+                      {"PET_MASTER_PORT", "29500"}};
+  const auto launch = choose(job);
+  EXPECT_EQ(joined(launch.prefix, " "), "shakedown ranks 16 8");
+  EXPECT_EQ(launch.ranks, 32);
+  EXPECT_TRUE(has(launch.note, "job-node-0-0.job:29500")) << launch.note;
+  auto elastic = job;
+  elastic["PET_NNODES"] = "1:4";
+  EXPECT_TRUE(has(refusal(site(elastic)), "torchrun: PET_NNODES=1:4 promises several hosts"))
+      << "torchrun would decide how many pods take part";
+  auto lost = job;
+  lost.erase("PET_MASTER_ADDR");
+  EXPECT_TRUE(has(refusal(site(lost)), "torchrun: PET_NNODES=4 promises several hosts"));
 }
 
 TEST_F(LaunchChoice, AMachineWithThreeGpusRunsThreeRanksAndNeverMore) {
@@ -554,9 +596,72 @@ TEST_F(LaunchChoice, AListOfHostsOfACloudServiceIsLookedAt) {
   }
 }
 
-TEST_F(LaunchChoice, AHeterogeneousJobOfSlurmIsRefusedAndTheOldNameOfItsNodesIsRead) {
-  EXPECT_TRUE(has(refusal(site({{"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NUM_NODES", "1"}})),
-                  "Slurm (heterogeneous job): SLURM_HET_SIZE=2"));
+// As Slurm 22.05 sets them for `sbatch -N1 : -N2 --gpus-per-node=2` (tests/ci/slurm_test.sh has a real one).
+const Variables heterogeneous{{"SLURM_JOB_ID", "7"},
+                              {"SLURM_HET_SIZE", "2"},
+                              {"SLURM_JOB_NUM_NODES", "1"},
+                              {"SLURM_NTASKS", "1"},
+                              {"SLURM_JOB_NODELIST", "node-a3"},
+                              {"SLURM_JOB_NODELIST_HET_GROUP_0", "node-a3"},
+                              {"SLURM_JOB_NODELIST_HET_GROUP_1", "node-a[1-2]"},
+                              {"SLURM_NTASKS_HET_GROUP_0", "1"},
+                              {"SLURM_NTASKS_HET_GROUP_1", "2"}};
+
+TEST_F(LaunchChoice, AHeterogeneousJobOfSlurmIsStartedOnAllItsComponents) {
+  auto job = site(heterogeneous);
+  job.gpus = 0;
+  const auto launch = choose_launch(job);
+  EXPECT_EQ(joined(launch.prefix, " "),
+            "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --overcommit --het-group=0 --nodelist=node-a3 "
+            "-N 1 -n 1 --ntasks-per-node=1 : "
+            "--mpi=none --kill-on-bad-exit=1 --cpu-bind=none --overcommit --het-group=1 --nodelist=node-a1,node-a2 "
+            "-N 2 -n 2 --ntasks-per-node=1");
+  EXPECT_TRUE(has(joined(launch.discovery, " "), "--kill-on-bad-exit=0 ")) << "a host that fails ends no other";
+  EXPECT_EQ(launch.hosts, (std::vector<std::string>{"node-a3", "node-a1", "node-a2"}));
+  EXPECT_EQ(launch.expected(), "hosts=3,ranks=3");
+
+  job.gpus_by_host = {{"node-a3", 4}, {"node-a1", 8}, {"node-a2", 8}};
+  EXPECT_TRUE(has(joined(choose_launch(job).prefix, " "), "-N 1 -n 4 --ntasks-per-node=4 : "));
+  EXPECT_TRUE(has(joined(choose_launch(job).prefix, " "), "-N 2 -n 16 --ntasks-per-node=8"));
+  EXPECT_EQ(choose_launch(job).expected(), "hosts=3");
+  job.absent = {"node-a1"};
+  EXPECT_TRUE(has(joined(choose_launch(job).prefix, " "), "--nodelist=node-a2 -N 1 -n 8 --ntasks-per-node=8"));
+  job.absent = {"node-a3"};
+  EXPECT_FALSE(has(joined(choose_launch(job).prefix, " "), ":")) << "a component without a host is not started";
+  EXPECT_EQ(choose_launch(job).expected(), "hosts=3") << "but expected";
+}
+
+TEST_F(LaunchChoice, AComponentWithoutGpusIsLeftOutOnlyIfTheJobAskedForNone) {
+  auto answers = site(heterogeneous);
+  answers.gpus_by_host = {{"node-a3", 0}, {"node-a1", 8}, {"node-a2", 8}};
+  EXPECT_TRUE(has(refusal(answers), "node-a3: no GPU, but other components of this Slurm job have some"))
+      << "they may be lost";
+  EXPECT_TRUE(has(refusal(answers), "SHAKEDOWN_LAUNCH='srun --mpi=none --het-group=1 --ntasks-per-node=8'"));
+  auto asked = heterogeneous;
+  asked["SLURM_GPUS_PER_NODE_HET_GROUP_1"] = "8";
+  auto told = site(asked);
+  told.gpus_by_host = answers.gpus_by_host;
+  const auto launch = choose_launch(told);
+  EXPECT_EQ(launch.hosts, (std::vector<std::string>{"node-a1", "node-a2"}));
+  EXPECT_TRUE(has(launch.note, "node-a3: the job asked for no GPU there")) << launch.note;
+}
+
+TEST_F(LaunchChoice, AHeterogeneousJobThatCannotBeStartedIsRefused) {
+  auto without_srun = site(heterogeneous);
+  without_srun.srun_plugins = "";
+  EXPECT_TRUE(has(refusal(without_srun), "Slurm (heterogeneous job): SLURM_HET_SIZE=2"));
+  auto unlisted = heterogeneous;
+  unlisted.erase("SLURM_JOB_NODELIST_HET_GROUP_1");
+  EXPECT_TRUE(has(refusal(site(unlisted)), "Slurm (heterogeneous job): SLURM_HET_SIZE=2"));
+  auto step = heterogeneous;
+  step["SLURM_STEP_ID"] = "0";
+  EXPECT_TRUE(has(refusal(site(step)), "a step of a Slurm job of 3 nodes"));
+  auto ranks = heterogeneous;
+  ranks["SHAKEDOWN_RANKS"] = "2";
+  EXPECT_TRUE(has(refusal(site(ranks)), "SHAKEDOWN_RANKS is for one host"));
+}
+
+TEST_F(LaunchChoice, TheOldNameOfTheNumberOfNodesOfASlurmJobIsRead) {
   auto old = two;
   old["SLURM_NNODES"] = old["SLURM_JOB_NUM_NODES"];
   old.erase("SLURM_JOB_NUM_NODES");
