@@ -23,11 +23,24 @@ while IFS= read -r message; do
   expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,bench,fixtures,launch,node,thresholds,kernels,ci}
 done <<<"$quoted"
 
-# Messages with which public reports of failing collectives begin.
-for message in "ibv_modify_qp" "P2P is disabled between NVLINK" "Multicast" "No route to host" "Duplicate GPU" "invalid usage" \
-  "internal error" "async event" "Connection closed by remote" "No device found"; do
-  expect "\"$message\" of NCCL is explained" grep -qiF -- "$message" "$root/docs/troubleshooting.md"
-done
+# Each message of NCCL on the page is in a stored line, and each stored line is explained: meaning, then action.
+section=$(awk '/^## /{inside=/Messages of NCCL/; next} inside && NF' "$root/docs/troubleshooting.md" | sed -e ':a' -e 'N' -e '$!ba' -e 's/\n  / /g')
+shapes=()
+while IFS= read -r item; do
+  head=${item%%\`: *}\`
+  expect "\"$head\" has a meaning and an action" grep -qE '`: [^.]+(\. [A-Z]|; )[^.]*' <<<"$item"
+  while IFS= read -r shape; do shapes+=("$shape"); done < <(grep -oE '`[^`]+`' <<<"$head" | tr -d '`')
+done <<<"$section"
+# The page writes ... for what differs; "error 9" follows the same words as "error 5" before it.
+matches() { grep -qE -- "$(sed -e 's/[][()|.*+?{}]/\\&/g' -e 's/ *\\\.\\\.\\\. */.*/g' <<<"$1")" <<<"$2"; }
+lines=$(sed -n '/^#/!s/.* | //p' "$root/tests/data/nccl_messages.txt")
+for shape in "${shapes[@]}"; do expect "\"$shape\" is a message of NCCL" matches "$shape" "$lines"; done
+expect "there are messages of NCCL" test "${#shapes[@]}" -ge 30
+while IFS= read -r line; do
+  explained=no
+  for shape in "${shapes[@]}"; do ! matches "$shape" "$line" || explained=yes; done
+  expect "\"$line\" is explained" test $explained = yes
+done <<<"$lines"
 
 # The commands need a finished run of the host backend. Uses a copy of one in the build, if there is one: `latest` may be a
 # run that has only started, in parallel with this test.
