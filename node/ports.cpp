@@ -254,6 +254,19 @@ void add_infiniband(const std::vector<Port>& rails, Facts& facts) {
   facts["ib_link_downed"] = number_fact(downed);
 }
 
+/// Adds the rails that are neither InfiniBand nor Ethernet: EFA.
+void add_efa(const std::vector<Port>& rails, Facts& facts) {
+  double count = 0;
+  std::optional<double> slowest;
+  for (const auto& port : rails) {
+    if (port.infiniband() || port.ethernet()) continue;
+    ++count;
+    if (port.up() && port.rate_gbit) slowest = std::min(slowest.value_or(1e9), *port.rate_gbit);
+  }
+  facts["efa_ports"] = number_fact(count);
+  facts["efa_rate_gbit"] = number_fact(slowest);
+}
+
 void add_roce(const std::vector<Port>& rails, Facts& facts) {
   double count = 0;
   std::vector<std::string> down, without_v2;
@@ -311,6 +324,7 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   const auto rails = rails_of(ports);
   add_infiniband(rails, facts);
   add_roce(rails, facts);
+  add_efa(rails, facts);
   double up = 0;
   std::set<std::string> firmware;
   std::vector<std::string> with_errors;

@@ -68,8 +68,9 @@ PortErrors grown(const PortErrors& before, const PortErrors& after);
 Facts port_facts(const Port&);
 
 /// Returns facts of a host. They are only about rails:
-/// - ib_ports, ib_ports_down, roce_ports, roce_ports_down: numbers of ports. nics: active rails of any link layer.
-/// - ib_rate_gbit, roce_rate_gbit: rate of the slowest active port. ib_link_downed: sum over the ports. ib_firmware.
+/// - ib_ports, ib_ports_down, roce_ports, roce_ports_down, efa_ports: numbers of ports. nics: active rails of any link
+///   layer.
+/// - ib_rate_gbit, roce_rate_gbit, efa_rate_gbit: rate of the slowest active port. ib_link_downed: sum over the ports. ib_firmware.
 /// - roce_mtu: smallest MTU of active ports. roce_gid_index: "3", or the index of each port if they differ.
 ///   roce_ports_without_v2: number and names.
 /// - ports_slow: active ports that are slower than most. ib_ports_init: ports that have a link and wait for a subnet

@@ -190,6 +190,8 @@ TEST_F(PortRoles, OfAwsEfaAreRailsThatNeedNoAddressOfRoce) {
   EXPECT_EQ(counted(), (Roles{{"rail", 32}}));
   EXPECT_EQ(facts().at("nics").number, 32);
   EXPECT_EQ(facts().at("roce_ports").number, 0);
+  EXPECT_EQ(facts().at("efa_ports").number, 32);
+  EXPECT_EQ(facts().at("efa_rate_gbit").number, 100);
   expect_no_complaint();
 }
 

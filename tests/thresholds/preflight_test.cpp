@@ -379,10 +379,11 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
     machine.set(0, "host", "rail_ports", "as read");
     machine.set(0, "host", "ib_ports", rate_fact == "ib_rate_gbit" ? 8 : 0);
     machine.set(0, "host", "roce_ports", rate_fact == "roce_rate_gbit" ? 8 : 0);
+    machine.set(0, "host", "efa_ports", rate_fact == "efa_rate_gbit" ? 8 : 0);
     machine.set(0, "host", rate_fact, rate);
     return with_ordered_rails(machine);
   };
-  for (const std::string layer : {"ib_rate_gbit", "roce_rate_gbit"}) {
+  for (const std::string layer : {"ib_rate_gbit", "roce_rate_gbit", "efa_rate_gbit"}) {
     EXPECT_EQ(judged(8, layer, 400).state, State::fit) << layer;
     EXPECT_EQ(judged(16, layer, 400).state, State::fit) << layer;
     EXPECT_EQ(only_complaint(judged(8, layer, 200)).metric, layer);
@@ -393,10 +394,20 @@ TEST(Preflight, FailsForFewerOrSlowerRailsThanTheSiteOrders) {
 
 TEST(Preflight, DoesNotPassIfTheNumberOfOrderedRailsIsUnknown) {
   Machine machine;
+  machine.set(0, "host", "rail_ports", "as read");
   const auto verdict = with_ordered_rails(machine);
   EXPECT_EQ(verdict.state, State::fail);
   EXPECT_EQ(only_complaint(verdict).metric, "nics");
   EXPECT_EQ(only_complaint(verdict).status, Status::missing);
+}
+
+TEST(Preflight, OfAnEarlierReleaseOnlyWarnsThatItDidNotCountTheOrderedRails) {
+  Machine machine;
+  const auto verdict = with_ordered_rails(machine);
+  EXPECT_EQ(verdict.state, State::fit);
+  EXPECT_EQ(only_complaint(verdict).metric, "nics");
+  EXPECT_EQ(only_complaint(verdict).status, Status::missing);
+  EXPECT_FALSE(only_complaint(verdict).counts());
 }
 
 TEST(Preflight, FailsForHostMemoryWithErrorsAndWarnsOfFaultyVersions) {

@@ -45,6 +45,8 @@ const std::array<Part, 11>& parts() {
         "ib_rate_gbit",
         "ib_link_downed",
         "roce_rate_gbit",
+        "efa_ports",
+        "efa_rate_gbit",
         "roce_mtu",
         "roce_ports_without_v2",
         "ports_slow",
