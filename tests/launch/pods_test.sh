@@ -7,7 +7,7 @@ needs ip
 namespaces
 limit=100
 export SHAKEDOWN_SECRET=0123456789abcdef
-accept=("$build/bin/shakedown" accept --families=preflight,jitter)
+accept=("$build/bin/shakedown" accept "--families=preflight,jitter")
 # pods NAME PODS COMMAND...: its output is in out (of the master) and err (of the worker), the exit codes are in codes.
 pods() {
   local name=$1
