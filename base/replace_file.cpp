@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <optional>
 #include <random>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
@@ -44,8 +46,8 @@ class OpenFile {
 
 // Writes to a device or pipe. Stops after 5 s if no program reads the pipe.
 void write_special(const fs::path& file, std::string_view text) {
-  constexpr int tries = 50;
-  for (int i = 0; i < tries; ++i) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (true) {
     const OpenFile out(file, O_WRONLY | O_NONBLOCK);
     if (out.ok()) {
       if (out.is_regular()) refuse(file, EACCES);  // another user has replaced the file in the meantime
@@ -53,10 +55,9 @@ void write_special(const fs::path& file, std::string_view text) {
       if (!out.write(text)) refuse(file, errno);
       return;
     }
-    if (errno != ENXIO) refuse(file, errno);
-    ::usleep(100'000);
+    if (errno != ENXIO || std::chrono::steady_clock::now() >= deadline) refuse(file, errno);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  refuse(file, ENXIO);
 }
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }

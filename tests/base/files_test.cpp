@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -99,9 +101,30 @@ TEST_F(Files, AreReplacedAsAWholeAndLeaveNothingBeside) {
   EXPECT_TRUE(fs::is_symlink(folder / "link")) << "a link keeps pointing where it does";
   EXPECT_EQ(read_file(file), "new");
   EXPECT_EQ(error_of_replacing(folder), folder.string() + ": cannot be written: Is a directory");
+  EXPECT_EQ(error_of_replacing(folder / ""), (folder / "").string() + ": cannot be written: Is a directory");
   EXPECT_EQ(error_of_replacing(folder / "none/a"),
             (folder / "none/a").string() + ": cannot be written: No such file or directory");
+  const auto long_name = folder / std::string(255, 'x');
+  EXPECT_EQ(error_of_replacing(long_name), long_name.string() + ": cannot be written: File name too long")
+      << "of the file that replaces it";
   EXPECT_EQ(names_in(folder).value(), (Words{"a", "link"}));
+}
+
+TEST_F(Files, KeepTheOldTextWhereTheNewOneCannotBeWritten) {
+  const auto file = folder / "a";
+  replace_file(file, "old");
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  auto low = limit;
+  low.rlim_cur = 1;
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  const auto error = error_of_replacing(file);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(error, file.string() + ": cannot be written: File too large");
+  EXPECT_EQ(read_file(file), "old");
+  EXPECT_EQ(names_in(folder).value(), Words{"a"}) << "no part of the new text";
 }
 
 TEST_F(Files, ThatAreLinksOfAnotherUserAreNotFollowed) {
@@ -131,6 +154,14 @@ TEST_F(Files, ThatAreLinksToLinksAreFollowedToTheirEnd) {
   fs::create_symlink("loop", folder / "loop");
   EXPECT_EQ(error_of_replacing(folder / "loop"),
             (folder / "loop").string() + ": cannot be written: Too many levels of symbolic links");
+  std::string last = "b";
+  for (const std::string name : {"1", "2", "3", "4", "5", "6", "7", "8"}) {
+    fs::create_symlink(last, folder / name);
+    last = name;
+  }
+  EXPECT_EQ(error_of_replacing(folder / last), "") << "eight links";
+  fs::create_symlink(last, folder / "9");
+  EXPECT_NE(error_of_replacing(folder / "9"), "") << "nine";
   const auto out = write("out", "");
   const Descriptor opened(open(out.c_str(), O_RDONLY | O_CLOEXEC));
   replace_file("/dev/fd/" + std::to_string(opened.get()), "through a descriptor");
