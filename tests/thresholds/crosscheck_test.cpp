@@ -33,6 +33,7 @@ TEST(CrossCheck, HoldsAllReduceAgainstPeerCopies) {
   ASSERT_EQ(good.size(), 1u);
   EXPECT_EQ(good[0].status, Status::pass);
   EXPECT_EQ(good[0].judgement, Judgement::crosscheck);
+  EXPECT_EQ(good[0].code, Code::crosscheck);
   EXPECT_EQ(good[0].detail, "AllReduce 0.90 of the peer copies");
   const auto bad = checked(run(40, 396));
   ASSERT_EQ(bad.size(), 1u);
@@ -194,6 +195,9 @@ TEST(CrossCheck, DoesNotPredictWhatItDoesNotKnow) {
   builder.add(bf16, "tflops", 665).add("lora_step/model:unheard_of/batch:2/seq:4096", "step_ms", 9000);
   EXPECT_TRUE(checked(builder).empty());
   EXPECT_TRUE(checked(ResultsBuilder(1).add(step, "step_ms", 9000)).empty()) << "no GEMM";
+  ResultsBuilder idle(1);
+  idle.add(bf16, "tflops", 665).add(step, "step_ms", 9000, {}, {{"model_tflops", 0}});
+  EXPECT_TRUE(checked(idle).empty()) << "a step of no operations";
 }
 
 }  // namespace

@@ -228,6 +228,8 @@ TEST(Verdict, MissesANumberWithoutTheReasonsWhereOnlyAllMustHaveTheSame) {
       of_fact("min: 16", {16, std::nullopt, 16, 16}, {std::nullopt, "no driver", std::nullopt, std::nullopt});
   EXPECT_EQ(with_limit.status, Status::missing);
   EXPECT_EQ(with_limit.detail, "ranks without a value; no driver");
+  const auto empty = of_fact("min: 16", {16, std::nullopt, 16, 16}, {std::nullopt, "", std::nullopt, std::nullopt});
+  EXPECT_EQ(empty.detail, "ranks without a value") << "the reason is empty";
 }
 
 TEST(Verdict, AsksOnlyRanksThatHaveTheFactBesideTheRules) {

@@ -457,6 +457,16 @@ TEST(Machine, NamesTheHostsThatOneFileLacksAndAnotherKnows) {
   EXPECT_TRUE(named("machine/hosts", expecting({}, 2)));
 }
 
+TEST(Machine, NamesNoLostHostThatThisFileHas) {
+  auto lost = healthy(4, 2);
+  lost.context.lost_hosts = {"node1"};
+  for (const char* key : {"machine/ranks", "machine/hosts"}) {
+    const Finding finding = judged({lost.results()}, key, expecting(8, 4));
+    EXPECT_EQ(finding.status, Status::missing) << key;
+    EXPECT_TRUE(finding.offenders.empty()) << key << ": node1 was lost after this file";
+  }
+}
+
 TEST(Machine, SaysHowManyHostsAndRanksWereExpectedOfAFileThatHasTooManyOrTooFew) {
   for (const int expected : {1, 3}) {
     const Finding hosts = judged({healthy(4, 2).results()}, "machine/hosts", expecting({}, expected));

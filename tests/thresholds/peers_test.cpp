@@ -713,6 +713,26 @@ TEST(MissedLimits, OfTheSpreadKeepTheSpreadForTheirValue) {
   EXPECT_EQ(found->worst->value, 3000);
 }
 
+TEST(MissedLimits, OfACopyAmongOthersFailNoPairThatIsFastAlone) {
+  const std::string shift = "p2p/op:write/engine:ce/shift:1/bytes:1073741824";
+  const auto counts = [&](double alone) {
+    ResultsBuilder builder(4);
+    for (int i = 0; i < 3; ++i) {
+      builder.add(shift, "copy_gb_per_s", 367, {370, 367, 370, 370});
+      builder.add("p2p/op:write/engine:ce/src:0/dst:1/bytes:1073741824", "copy_gb_per_s", alone,
+                  {std::nullopt, alone, std::nullopt, std::nullopt});
+    }
+    const auto verdict = judge(
+        {builder.results()},
+        profile("  - {benchmark: \"" + shift + "\", metric: copy_gb_per_s, every: rank, min: 368, source: s}\n"), {});
+    return std::any_of(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) {
+      return f.key == shift && f.judgement == Judgement::rule && f.status == Status::fail && f.counts();
+    });
+  };
+  EXPECT_TRUE(counts(367));
+  EXPECT_FALSE(counts(368));
+}
+
 TEST(MissedLimits, OfTheSpreadAreConfirmedByThreeRepetitionsWhereOtherRowsDoNotShowThem) {
   const auto own = [](int repetitions) {
     ResultsBuilder builder(8);

@@ -147,6 +147,19 @@ TEST(ScalingOverNodes, ALaunchThatLostANodeIsMissingAndNamesIt) {
   EXPECT_NE(of(findings, "machine/scaling", "3 nodes: nothing was measured"), nullptr);
 }
 
+TEST(ScalingOverNodes, OfOneFamilyHasNoFindingOfOthersButThoseAboutTheMachine) {
+  ScalingSet two = asked({2, 380, 470, 450});
+  two.lost = {"node1"};
+  References references;
+  references.scaling = {asked({1, 470, 460, 450}), two};
+  JudgeOptions options;
+  options.families = {{"lora_step"}};
+  const auto findings = judge(Measured({measured({4, 60, 470, 450})}), references, options).findings;
+  EXPECT_NE(of(findings, "machine/scaling", "2 nodes: node1 was lost"), nullptr);
+  EXPECT_NE(of(findings, step, "4 nodes"), nullptr);
+  EXPECT_EQ(of(findings, sum, "4 nodes"), nullptr);
+}
+
 TEST(ScalingOverNodes, AFigureThatALaunchLacksIsMissing) {
   ResultsBuilder without_step(16, 2);
   without_step.add(sum, "busbw_gb_per_s", 380);

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/judge.hpp"
 #include "thresholds/results/measured.hpp"
 
 namespace shakedown::transport_test {
@@ -39,6 +42,19 @@ TEST(NoteOnNvls, HasTheCostForTheLargestAllReduceAndTheSetting) {
             "NVLS is off (NCCL_NVLS_ENABLE=0): allreduce/dtype:f32/bytes:8589934592 reaches 365.6 instead of 473.1 "
             "GB/s, by the references of test");
   EXPECT_EQ(note(both, "off", 8, false).find("NVLS is off: allreduce"), 0u);
+}
+
+TEST(NoteOnNvls, IsInTheVerdictOnceIfAllReduceWasMeasured) {
+  auto other = measured(8);
+  other.context.nccl.nvls = "off";
+  ResultsBuilder sums(8);
+  sums.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 360).context.nccl.nvls = "off";
+  const auto notes = [](const std::vector<Results>& files) {
+    const auto all = judge(Measured(files), profile(both), {}).notes;
+    return std::count_if(all.begin(), all.end(), [](const auto& note) { return note.starts_with("NVLS is off"); });
+  };
+  EXPECT_EQ(notes({other.results("a.json")}), 0);
+  EXPECT_EQ(notes({other.results("a.json"), sums.results("b.json")}), 1);
 }
 
 TEST(NoteOnNvls, IsMissingIfNvlsIsOnOrTheCostIsUnknown) {

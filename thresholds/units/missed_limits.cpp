@@ -329,8 +329,10 @@ class Attributor {
 UnitTable with_limits(UnitTable table, const std::vector<Finding>& findings, const Benchmarks& benchmarks) {
   HostsByContext hosts;
   const auto each_value = [&](const Finding& f, const auto& classes, const auto& visit) {
-    for (const RankValue& v : known_values(benchmarks.at(f.key), f.metric, hosts)) {
-      for (const Key& name : classes) visit(table.limits[{name, f.metric}], unit_of(name, v.rank, v.from), v.value);
+    for (const Key& name : classes) {
+      auto& counts = table.limits[{name, f.metric}];
+      for (const RankValue& v : known_values(benchmarks.at(f.key), f.metric, hosts))
+        visit(counts, unit_of(name, v.rank, v.from), v.value);
     }
   };
   for (const Finding& f : findings) {
@@ -345,7 +347,6 @@ UnitTable with_limits(UnitTable table, const std::vector<Finding>& findings, con
     if (!limit) continue;
     auto classes = classes_of(f.key);
     std::erase_if(classes, [&](const Key& name) { return !table.limits.contains({name, f.metric}); });
-    if (classes.empty()) continue;
     each_value(f, classes, [&](auto& counts, const Unit& unit, double value) {
       const auto count = counts.find(unit);
       if (count == counts.end()) return;
