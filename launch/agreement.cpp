@@ -299,7 +299,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
     why = "no host can work with the others: " + packets_lost(here.host, losing.begin()->second);
     return std::nullopt;
   }
-  if (!losing.empty()) launch = chosen_launch(options, site);
+  launch = chosen_launch(options, site);
   auto asked = ask_hosts(options, launch, site.absent, signals);
   for (const auto& [host, bytes] : losing) asked.reasons[host] = packets_lost(here.host, bytes);
   if (asked.hosts.empty()) {

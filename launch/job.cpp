@@ -150,7 +150,8 @@ class Running {
     if (!told_ && !over()) require_supervisor(now);
     if (!over() && !ended_by_itself()) {
       if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
-      if (job_.silence && now > heard_ + *job_.silence) end("it printed and sent nothing for " + seconds(*job_.silence));
+      if (job_.silence && now > heard_ + *job_.silence)
+        end("it printed and sent nothing for " + seconds(*job_.silence));
       if (last_words_ && now > *last_words_ + job_.last_words) {
         end("it announced its end, but did not end within " + seconds(job_.last_words));
       }
@@ -158,7 +159,7 @@ class Running {
   }
 
   void end_by_signal(const std::string& signal) {
-    if (!over()) patience_ = job_.patience_on_signal;
+    patience_ = job_.patience_on_signal;
     end("by " + signal);
   }
 
@@ -211,8 +212,8 @@ class Running {
   void listen() {
     if (!job_.listen) return;
     constexpr int max_turns_at_end = 64;  // a process that outlives the job may write without end
-    const int turns = over() ? max_turns_at_end : 1;
-    for (int turn = 0; turn < turns; ++turn) {
+    const int max_turns = over() ? max_turns_at_end : 1;
+    for (int turn = 0; turn < max_turns; ++turn) {
       const auto heard = job_.listen();
       if (heard == Job::Heard::nothing) return;
       heard_ = Clock::now();
@@ -223,10 +224,9 @@ class Running {
 
   void receive() {
     std::array<char, 1024> text{};
-    const auto count = recv(supervisor_socket_.get(), text.data(), text.size() - 1, MSG_DONTWAIT);
+    const auto count = recv(supervisor_socket_.get(), text.data(), text.size(), MSG_DONTWAIT);
     if (count == 0) supervisor_socket_.close_now();
-    if (count <= 0) return;
-    const std::string line(text.data());
+    const std::string line(text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     const auto blank = line.find(' ');
     const auto value = line.substr(blank + 1);
     if (line.rfind("begun", 0) == 0) has_begun_ = true;

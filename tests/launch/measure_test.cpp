@@ -475,6 +475,14 @@ TEST_F(MeasureStarts, AreTriedAgainWhereRanksDieBeforeTheirFirstRow) {
   EXPECT_EQ(starts(), 3U);
 }
 
+TEST_F(MeasureStarts, ThatFailNameTheRankElseTheCauseThatATableKnows) {
+  const auto rank =
+      why_not("echo 'noticed that process rank 3 with PID 7 on node u1 exited on signal 9 (Killed).' >&2; exit 9");
+  EXPECT_TRUE(has(rank, ": rank 3 on u1: ")) << rank;
+  const auto cause = why_not("echo 'ssh: connect to host u1 port 22: No route to host' >&2; exit 9");
+  EXPECT_TRUE(has(cause, "ssh: connect to host u1 port 22: No route to host")) << cause;
+}
+
 TEST_F(MeasureStarts, AreNotTriedAgainWhereThatWouldChangeNothing) {
   for (const auto* script : {"row; exit 9", "echo '{'; exit 9", "exit 2", "lost nodeb; exit 9"}) {
     const auto why = why_not(script);
@@ -552,6 +560,7 @@ for ((i = 1; i < $#; i++)); do
 done
 for host in $hosts; do
   host=${host%%:*}
+  [[ ! -e $scratch/exit.$host ]] || exit $(<$scratch/exit.$host)
   [[ -e $scratch/answer.$host ]] || { echo "ssh: connect to host $host port 22: No route to host" >&2 && exit 1; }
 done
 for last; do :; done
@@ -639,10 +648,33 @@ TEST_F(MeasureOnHosts, SaysWhyNoHostHasAnswered) {
     return "some have answered";
   };
   for (const auto* host : {"nodea", "nodeb", "nodec"}) is_down(host);
-  EXPECT_TRUE(has(complaint(), "no host of nodea, nodeb, nodec has answered: ssh: connect to host nodea"))
-      << complaint();
+  const auto three = complaint();
+  EXPECT_TRUE(has(three, "no host of nodea, nodeb, nodec has answered: ssh: connect to host nodea")) << three;
   std::ofstream(hosts_file) << "nodea slots=2\n";
   EXPECT_TRUE(has(complaint(), "host nodea has not answered: ssh: connect to host nodea")) << complaint();
+}
+
+TEST_F(MeasureOnHosts, SaysThreeCausesOnceEachAndNamesEightHosts) {
+  const auto complaint = [&](int hosts, int causes) -> std::string {
+    std::ofstream file(hosts_file);
+    for (int i = 0; i < hosts; ++i) {
+      file << "u" << i << " slots=2\n";
+      std::ofstream(scratch / ("exit.u" + std::to_string(i))) << 11 + i % causes;
+    }
+    file.close();
+    try {
+      agreed();
+    } catch (const CannotRun& error) {
+      return error.what();
+    }
+    return "some have answered";
+  };
+  const std::string ended = "mpirun ended with exit code ";
+  EXPECT_EQ(complaint(8, 1), "no host of u0, u1, u2, u3, u4, u5, u6, u7 has answered: " + ended + "11");
+  EXPECT_EQ(complaint(9, 3), "no host of u0, u1, u2, u3, u4, u5, u6, u7 and 1 more has answered: u0, u3, u6: " + ended +
+                                 "11; u1, u4, u7: " + ended + "12; u2, u5, u8: " + ended + "13");
+  EXPECT_EQ(complaint(4, 4), "no host of u0, u1, u2, u3 has answered: u0: " + ended + "11; u1: " + ended +
+                                 "12; u2: " + ended + "13; and 1 other cause");
 }
 
 TEST_F(MeasureOnHosts, SaysOnceWhichPartOfAMaskIsIgnoredAndRefusesOneThatLeavesNothing) {

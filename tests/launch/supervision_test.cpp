@@ -184,8 +184,9 @@ TEST_F(Supervision, AJobThatIgnoresTermIsKilledWithAllThatItStarted) {
   auto stubborn = job("trap '' TERM; (trap '' TERM; setsid sleep 100 & echo $! >" + file("child").string() +
                       "; wait) & sleep 100; sleep 100; sleep 100");
   stubborn.limit = 500ms;
+  stubborn.silence = 1s;
   const auto ending = run(stubborn);
-  EXPECT_NE(ending.told.find("longer than"), std::string::npos);
+  EXPECT_NE(ending.told.find("longer than"), std::string::npos) << "the first reason: " << ending.told;
   EXPECT_GT(seconds, 4) << "it has five seconds to obey";
   EXPECT_LT(seconds, 20);
   EXPECT_TRUE(gone("child"));
@@ -220,6 +221,10 @@ TEST_F(Supervision, EnoughIsHeardOnTheLineThatSaysSo) {
   streams.enough = [this] { return out.empty() ? "" : "pre-flight failed"; };
   EXPECT_EQ(run(streams).told, "pre-flight failed");
   EXPECT_LT(seconds, 20);
+  out.clear();
+  auto goes_on = job("echo first; echo second; sleep 100");
+  goes_on.enough = [this] { return out.size() < 2 ? "" : "pre-flight failed"; };
+  EXPECT_EQ(run(goes_on).told, "pre-flight failed") << "not on the first line";
 }
 
 TEST_F(Supervision, OneHangingJobDoesNotKeepTheOthersFromBeingHeard) {
