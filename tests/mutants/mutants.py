@@ -44,16 +44,16 @@ UNNOTICED = re.compile(
     r"|(std::)?_[eE]xit\("  # a function that must not return would, which is undefined
     r"|screen_?\.(clear|heard)\(")  # the status line of a terminal
 # Constants that say how much is kept or done at a time, or any number that is free: a little more or less changes no result.
-UNNOTICED_CONSTANTS = re.compile(r"\b(max_(lines|texts|lost)_\w+|most_strangers|SOMAXCONN|at_once|constexpr int kept)\b")
+UNNOTICED_CONSTANTS = re.compile(r"\b(max_(lines|texts|lost)_\w+|max_turns\w*|most_strangers|SOMAXCONN|at_once|constexpr int kept)\b")
 # Without such a bound of how much is kept or shown, more is. By the sign of the bound: how the mutant that drops it begins.
 BOUND = re.compile(r"^[\w.()+]+ (<|>) max_(?:lines|texts|lost)_\w+$")
 NO_BOUND = {"<": "a condition always holds", ">": "a condition never holds"}
-# Two instants are never equal, so that < and <= are the same between them.
-INSTANTS = re.compile(r"(\bnow|Clock::now\(\)|deadline\)?) (<|<=|>|>=) |(<|<=|>|>=) (now\b|Clock::now\(\))")
+# Two instants are never equal, so that < and <= are the same between them; nor is the time since an instant equal to a limit.
+INSTANTS = re.compile(r"(\bnow|Clock::now\(\)( - [\w.]+)?|deadline\)?) (<|<=|>|>=) |(<|<=|>|>=) (now\b|Clock::now\(\))")
 # Where the two are known to differ < and <= are the same: "if (a != b) return a < b;".
 DIFFERENT = re.compile(r"(\S+) != (\S+?)(?:\) return| \?) \1 [<>] \2(?!\w)")
 # The distance of a ratio from 1 is a multiple of 2^-53, which no decimal tolerance is, so that the two are never equal.
-FROM_ONE = re.compile(r"( - 1\)|\.shortfall\(v\.value\)) (<|<=|>|>=) (rounding|\w*tolerance|open_shortfall)\b")
+FROM_ONE = re.compile(r"( - 1\)|\.shortfall\(v\.value\)|\.narrowest) (<|<=|>|>=) (rounding|\w*tolerance|open_shortfall|doubtful_shortfall\(.*\))")
 # Of equal elements either may come first, if the sort is not stable: "return a.size() > b.size();".
 TIE = re.compile(r"\(const auto& a, const auto& b\) \{ return a\.(\S+) [<>] b\.\1; \}")
 # Of equal values either is the most: "if (value <= most) continue;", and soon "most = value;".
