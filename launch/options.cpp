@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "base/files.hpp"
+#include "base/launcher_secret.hpp"
 #include "base/nearest_word.hpp"
+#include "base/text.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
@@ -35,8 +37,10 @@ std::string nccl_library(const std::string& given) {
   return file.string();
 }
 
-/// Returns the words, and a flag for each variable that is set and whose flag is not in the words.
-std::vector<std::string> with_variables(const std::vector<std::string>& words, const Environment& environment) {
+/// Returns the words, and a flag for each variable that is set and whose flag is not in the words. Errors: InputError
+/// with the name of the variable, because the user did not give the flag.
+std::vector<std::string> with_variables(const std::vector<std::string>& words, const Environment& environment,
+                                        const std::string& verb) {
   auto all = words;
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier="},
                                    {"SHAKEDOWN_TIMEOUT", "--timeout="},
@@ -48,9 +52,19 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
                                    {"SHAKEDOWN_ROSTER", "--roster="}}) {
     const auto value = environment(name).value_or("");
     const auto has = [&flag = flag](const std::string& word) { return word.starts_with(flag); };
-    if (!value.empty() && std::none_of(words.begin(), words.end(), has)) all.insert(all.begin(), flag + value);
+    if (value.empty() || std::any_of(words.begin(), words.end(), has)) continue;
+    all.insert(all.begin(), flag + value);
+    const auto fault = input_error_of([&] { parse_flags(all_flags(), verb, {all.front()}); });
+    if (!fault.empty()) throw InputError(std::string(name) + ", which stands for " + fault);
   }
   return all;
+}
+
+/// True if the variable is 1. Errors: InputError for a value that is neither 1 nor 0, because it could mean either.
+bool is_on(const Environment& environment, const std::string& name) {
+  const auto value = environment(name).value_or("");
+  if (value == "1" || value == "0" || value.empty()) return value == "1";
+  throw InputError(name + "=" + one_line(value) + " is neither 1 nor 0; set it to 1, or unset it");
 }
 
 /// Throws InputError for flags that contradict each other.
@@ -94,10 +108,11 @@ std::filesystem::path shipped_profiles() { return beside_program("share/shakedow
 
 AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment& environment,
                                    const std::string& verb) {
-  const auto all = with_variables(words, environment);
+  launcher_secret(environment);  // refused here, because ranks would refuse it only after their start
+  const auto all = with_variables(words, environment, verb);
   const auto given = parse_flags(all_flags(), verb, all);
   AcceptOptions options;
-  options.despite_preflight = given.has("--despite-preflight") || environment("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
+  options.despite_preflight = given.has("--despite-preflight") || is_on(environment, "SHAKEDOWN_DESPITE_PREFLIGHT");
   options.run_id = environment("SHAKEDOWN_RUN_ID").value_or("");
   if (const auto nccl = environment("SHAKEDOWN_NCCL").value_or(""); !nccl.empty()) options.nccl = nccl_library(nccl);
   given("--backend", options.backend)("--chip", options.chip);

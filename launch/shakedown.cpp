@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environment.hpp"
 #include "base/event.hpp"
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
@@ -29,6 +30,7 @@
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "launch/accept.hpp"
+#include "launch/agreement.hpp"
 #include "launch/choice.hpp"
 #include "launch/demo.hpp"
 #include "launch/job.hpp"
@@ -301,9 +303,11 @@ const Verb* verb_of(const Words& words) {
 [[noreturn]] void refuse_verb(const Words& words) {
   const std::string& verb = words.front();
   if (verb == "roll") throw InputError("roll is now called discover");
-  if (verb.rfind("--", 0) == 0) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  if (verb.rfind("--", 0) == 0)
+    throw InputError("a verb is missing before \"" + verb + "\"" + did_you_mean(verb, {"--help", "--version"}) +
+                     "; see --help");
   if (verb == "ledger") throw InputError("ledger: write ledger add; see ledger --help");
-  Words known{"baseline", "ledger"}, actions;
+  Words known{"baseline", "ledger", "help", "version"}, actions;
   for (const Verb& row : verbs())
     (row.size() == 1 ? known : actions).push_back(row.name.substr(row.name.find(' ') + 1));
   if (verb != "baseline") {
@@ -337,6 +341,14 @@ int send_event(const Words& words) {
   return 0;
 }
 
+/// Warns of variables that have no effect. A rank other than the first leaves that to the first one, and a host that
+/// only answers for itself leaves it to the program that asks.
+void warn_of_unknown_variables(const Verb& verb) {
+  const auto rank = process_environment()("RANK").value_or("0");
+  if (rank != "0" || verb.name == "discover") return;
+  for (const auto& warning : warnings_of_unknown_variables()) say(warning);
+}
+
 int run(const Words& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const Words rest(words.begin() + 1, words.end());
@@ -359,6 +371,7 @@ int run(const Words& words, const ReasonChannel& channel) {
     return 0;
   }
   if (verb == nullptr) refuse_verb(words);
+  warn_of_unknown_variables(*verb);
   Call call{{words.begin() + verb->size(), words.end()}, {}, channel};
   if (verb->reads == Verb::arguments) {
     Words operands, flags;

@@ -139,13 +139,6 @@ std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& f
 
 }  // namespace
 
-Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
-}
-
 std::optional<PciBus> read_pci_bus(const std::filesystem::path& sysfs) {
   const TimedCall call("list", sysfs / "bus/pci/devices");
   std::error_code error;

@@ -3,17 +3,14 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace shakedown {
+#include "base/environment.hpp"
 
-/// Returns the value of an environment variable; nullopt if it is not set.
-using Environment = std::function<std::optional<std::string>(const std::string&)>;
-Environment process_environment();
+namespace shakedown {
 
 /// The GPUs that a user or a scheduler lets this process use.
 struct GpuMask {

@@ -18,6 +18,7 @@ for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat
   "report --results --all|--results: needs a value: --results=F" "nodes --width 39 --results=x|--width: .39. must be a number of columns, at least 40" \
   "baseline|baseline: an action is missing" "archive --results=$stored/gemm.json|is a file; archive packs the folder of a run" \
   "archive --results=nosuch|nosuch: no such folder" "measure --for=8m|--for: measure does not take it; it is a flag of accept" "baseline --out=x|unknown action" \
+  "versoin|unknown verb .versoin. .did you mean version\?." "hlep|.did you mean help\?." "--hlep|a verb is missing before .--hlep. .did you mean --help\?." \
   "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. must be above 0"; do
   # shellcheck disable=SC2086  # words
   run 2 "$shakedown" ${typo%%|*}
@@ -53,4 +54,17 @@ run 2 "$shakedown" accept --families=preflight --backend=virtual --chip=h300 --r
 expect "what ranks refuse is wrong usage" says "^error: --chip: .h300. is no profile of a GPU"
 SHAKEDOWN_RANKS=0 run 2 "$shakedown" accept --families=preflight --backend=host --results=runs
 expect "a wrong number of ranks too" says "^error: SHAKEDOWN_RANKS=0 measures nothing"
+echo 0123456789abcdef >others_may_read && chmod 644 others_may_read
+for wrong in "SHAKEDOWN_SECRET=12345|has 5 characters" "SHAKEDOWN_SECRET_FILE=/nosuch|SHAKEDOWN_SECRET_FILE=/nosuch: cannot be opened" \
+  "SHAKEDOWN_SECRET_FILE=others_may_read|only this user may read" "SHAKEDOWN_TIER=ful|SHAKEDOWN_TIER, which stands for --tier: .ful. is not one of" \
+  "SHAKEDOWN_DESPITE_PREFLIGHT=maybe|SHAKEDOWN_DESPITE_PREFLIGHT=maybe is neither 1 nor 0"; do
+  run 2 env "${wrong%%|*}" "$shakedown" accept --families=preflight --backend=host --results=never
+  expect "a wrong value is refused in one line before anything starts: ${wrong%%|*}" eval '[[ $(wc -l <err) == 1 && ! -e never ]] && says "^error: .*${wrong##*|}"'
+done
+SHAKEDOWN_SECRET=12345 run 2 "$build/bench/bench_jitter" --backend=host
+expect "  and by a rank that a user starts" eval '[[ $(wc -l <err) == 1 ]] && says "has 5 characters"'
+SHAKEDOWN_TIRE=full run 0 "$shakedown" report --results="$stored"
+expect "an unknown variable is a warning with the most similar name" says "^shakedown: warning: SHAKEDOWN_TIRE has no effect, .*did you mean SHAKEDOWN_TIER\?"
+SHAKEDOWN_TIRE=full run 0 "$build/bench/bench_jitter" --backend=host --benchmark_list_tests
+expect "  also of a program that a user starts" eval '[[ $(grep -c SHAKEDOWN_TIRE err) == 1 ]]'
 finish

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "thresholds/results/json_field.hpp"
 
 namespace shakedown {
@@ -22,9 +24,7 @@ class StrictDocument : public json::json_sax_t {
   StrictDocument(const fs::path& file, std::string list, std::function<void(json&)> visit)
       : file_(file), list_(std::move(list)), visit_(std::move(visit)) {}
   json take() { return std::move(root_); }
-  /// The position and the reason of a parse error.
-  std::size_t stopped_at = 0;
-  std::string why;
+  std::size_t stopped_at = 0;  // the number of bytes that were read until an error, with the last one
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -44,9 +44,8 @@ class StrictDocument : public json::json_sax_t {
     if (open_.size() == 1) is_in_list_ = visit_ && name == list_;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
     stopped_at = position;
-    why = error.what();
     return false;
   }
 
@@ -83,6 +82,20 @@ class StrictDocument : public json::json_sax_t {
   json* member_ = nullptr;
 };
 
+/// Returns "line 3, column 7, at "NaN"", the place of the byte at which a text stops being JSON.
+std::string place_in(const std::string& text, std::size_t byte) {
+  constexpr std::size_t max_shown = 20;
+  const auto is_end = [](unsigned char c) { return std::isspace(c) != 0 || std::strchr(",:\"{}[]", c) != nullptr; };
+  auto begin = byte;  // of the word that has this byte
+  while (begin > 0 && !is_end(text[begin - 1])) --begin;
+  const auto end = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(begin) + 1, text.end(), is_end);
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
+  const auto column = begin == 0 ? 1 : begin - (text.rfind('\n', begin - 1) + 1) + 1;
+  const std::string word(text.begin() + static_cast<std::ptrdiff_t>(begin), end);
+  return "line " + std::to_string(line) + ", column " + std::to_string(column) + ", at \"" +
+         shortened(one_line(word), max_shown) + "\"";
+}
+
 }  // namespace
 
 json parse_json(const fs::path& file, const std::string& text) { return parse_json(file, text, "", {}); }
@@ -96,7 +109,9 @@ json parse_json(const fs::path& file, const std::string& text, const std::string
   if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
   // In some versions the position is the end of the text, in others one after it.
   if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
-  throw InputError(file.string() + ": is not strict JSON: " + document.why);
+  throw InputError(file.string() + ": is not strict JSON in " +
+                   place_in(text, std::max<std::size_t>(document.stopped_at, 1) - 1) +
+                   "; measure again, or name a result file");
 }
 
 json read_json(const fs::path& file) { return parse_json(file, read_file(file)); }
