@@ -132,16 +132,11 @@ int nodes(const Arguments& arguments) {
   return list.undecided_because.empty() ? 0 : 3;
 }
 
-void write_fleet(const OutputFiles& files, const Fleet& fleet) {
-  if (const auto file = files.find("--csv"); file != files.end()) replace_file(file->second, fleet_csv(fleet));
-  if (const auto file = files.find("--json"); file != files.end()) replace_file(file->second, fleet_json(fleet));
-}
-
 // If commands are requested, standard output has only commands.
 int fleet(const Arguments& arguments) {
   check_commands(arguments);
   const Fleet all = judge_fleet(arguments);
-  write_fleet(arguments.outputs, all);
+  write_outputs(arguments.outputs, all);
   act_on(all.list(), arguments);
   const double now = seconds_of(utc_now()).value_or(0);
   std::FILE* const to = arguments.scontrol || arguments.kubectl ? stderr : stdout;
@@ -158,23 +153,6 @@ void replace_nodes(const std::vector<std::string>& words, const std::string& why
       write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
     } catch (const CannotWrite& error) {
       std::fprintf(stderr, "shakedown: %s\n", error.what());
-    }
-  }
-}
-
-// Removes the old files of a fleet that could not be judged.
-void replace_fleet(const std::vector<std::string>& words, const std::string& why) {
-  if (!output_over_input(words).empty()) return;
-  Fleet none;
-  none.left_out.push_back({"shakedown fleet", why});
-  for (const std::string& word : words) {
-    for (const std::string flag : {"--csv", "--json"}) {
-      if (!word.starts_with(flag + "=")) continue;
-      try {
-        write_fleet({{flag, word.substr(flag.size() + 1)}}, none);
-      } catch (const CannotWrite& error) {
-        std::fprintf(stderr, "shakedown: %s\n", error.what());
-      }
     }
   }
 }
@@ -395,7 +373,11 @@ bool names_results(const std::vector<std::string>& words) {
 // Removes old reports if there is no verdict. Keeps the stored verdict, because it is an input.
 void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
   if (has_verb(words, {"nodes", "fleet"})) replace_nodes(words, why);
-  if (has_verb(words, {"fleet"})) return replace_fleet(words, why);
+  if (has_verb(words, {"fleet"})) {
+    Fleet none;
+    none.left_out.push_back({"shakedown fleet", why});
+    return replace_outputs(words, none, "shakedown");
+  }
   if (has_verb(words, {"regress"})) {
     Regression none;
     none.exit_code = 2;

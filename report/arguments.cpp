@@ -66,12 +66,13 @@ const FlagTable& all_flags() {
   static const FlagTable table = [] {
     auto all = flag_table();
     all.push_back({"output files"});
-    for (const Output& output : outputs()) {
-      all.push_back({output.flag, "=F", "accept report nodes acceptance_test demo stored", output.help});
-    }
-    for (const RegressionOutput& output : regression_outputs()) {
-      all.push_back({output.flag, "=F", "regress", output.help});
-    }
+    const auto add = [&all](const auto& formats, const char* takers) {
+      for (const auto& output : formats) all.push_back({output.flag, "=F", takers, output.help});
+    };
+    add(outputs<Judged>(), "accept report nodes acceptance_test demo stored");
+    add(outputs<Regression>(), "regress");
+    add(outputs<Fleet>(), "fleet");
+    add(outputs<History>(), "history");
     return all;
   }();
   return table;
@@ -94,8 +95,7 @@ Arguments arguments_of(const GivenFlags& given, const std::vector<std::string>& 
   given("--mixed-runs", a.judge.mixed_runs)("--allow-faults", a.judge.allow_faults)("--partial-ok", a.partial_ok);
   given("--skip-unmeasured", a.skip_unmeasured)("--help", a.help)("--version", a.version);
   for (const auto& [flag, value] : given.all()) {
-    const auto has = [&flag = flag](const auto& output) { return output.flag == flag; };
-    if (std::any_of(outputs().begin(), outputs().end(), has) || flag == "--json") a.outputs[flag] = value;
+    if (output_flags().contains(flag)) a.outputs[flag] = value;
     if (flag == "--roster") a.judge.roster = read_roster(value);
     if (flag == "--expect") a.judge.expected = parse_expected(value);
   }

@@ -158,12 +158,7 @@ int history(const Arguments& arguments) {
   History all{node_records(ledger.events, roster_of(arguments)), gpu_records(ledger.events), {}, ledger.unreadable};
   if (arguments.due) return warn_of_unreadable(ledger, print_due(all.nodes, *arguments.due));
   if (!what.empty()) select(all, ledger.events, what);
-  const auto write = [&](const char* flag, const std::string& text) {
-    if (const auto file = arguments.outputs.find(flag); file != arguments.outputs.end())
-      replace_file(file->second, text);
-  };
-  write("--json", history_json(all));
-  write("--prometheus", history_prometheus(all));
+  write_outputs(arguments.outputs, all);
   std::fputs(history_text(all, ledger.events, style_of(arguments)).c_str(), stdout);
   return warn_of_unreadable(ledger, exit_code(all));
 }

@@ -7,6 +7,7 @@
 #include "base/timed_call.hpp"
 #include "report/bencher.hpp"
 #include "report/csv.hpp"
+#include "report/fleet.hpp"
 #include "report/github_annotations.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
@@ -38,8 +39,9 @@ std::string of_figures(const Judged& judged) {
 
 }  // namespace
 
-const std::vector<Output>& outputs() {
-  static const std::vector<Output> table{
+template <>
+const std::vector<Output<Judged>>& outputs() {
+  static const std::vector<Output<Judged>> table{
       {"--html", "write a page with figures, evidence and actions", html_text},
       {"--verdict", "write verdict.json (report/verdict.schema.json)", of_verdict<verdict_json>},
       {"--junit", "write JUnit XML; waived findings are skipped tests", of_verdict<junit_xml>},
@@ -60,14 +62,48 @@ const std::vector<Output>& outputs() {
   return table;
 }
 
-const std::vector<RegressionOutput>& regression_outputs() {
-  static const std::vector<RegressionOutput> table{
+template <>
+const std::vector<Output<Regression>>& outputs() {
+  static const std::vector<Output<Regression>> table{
       {"--html", "write a page with all launches of each benchmark", html_text},
       {"--json", "write every change as JSON (report/regression.schema.json)", regression_json},
       {"--junit", "write JUnit XML", junit_xml},
       {"--markdown", "write Markdown, for the summary of a CI job", markdown_text},
   };
   return table;
+}
+
+template <>
+const std::vector<Output<Fleet>>& outputs() {
+  static const std::vector<Output<Fleet>> table{
+      {"--json", "write each node with its state, reasons and next step as JSON", fleet_json},
+      {"--csv", "write a row for each node", fleet_csv},
+  };
+  return table;
+}
+
+template <>
+const std::vector<Output<History>>& outputs() {
+  static const std::vector<Output<History>> table{
+      {"--json", "write states, repairs and the course of each figure as JSON", history_json},
+      {"--prometheus", "write the state of each node, and changed figures, for Prometheus", history_prometheus},
+  };
+  return table;
+}
+
+const std::set<std::string>& output_flags() {
+  static const std::set<std::string> flags = [] {
+    std::set<std::string> all;
+    const auto add = [&](const auto& table) {
+      for (const auto& output : table) all.insert(output.flag);
+    };
+    add(outputs<Judged>());
+    add(outputs<Regression>());
+    add(outputs<Fleet>());
+    add(outputs<History>());
+    return all;
+  }();
+  return flags;
 }
 
 namespace {
@@ -107,10 +143,7 @@ std::string output_over_input(const std::vector<std::string>& words) {
       for (const auto& path : split(word.substr(word.find('=') + 1), ',')) inputs.emplace_back(path);
     }
   }
-  std::vector<std::string> flags;
-  for (const Output& output : outputs()) flags.emplace_back(output.flag);
-  for (const RegressionOutput& output : regression_outputs()) flags.emplace_back(output.flag);
-  for (const std::string& flag : flags) {
+  for (const std::string& flag : output_flags()) {
     for (const std::string& word : words) {
       if (!has_flag(word, flag)) continue;
       const fs::path file = word.substr(word.find('=') + 1);
@@ -120,25 +153,6 @@ std::string output_over_input(const std::vector<std::string>& words) {
     }
   }
   return "";
-}
-
-namespace {
-
-template <class Table, class Subject>
-void write_each(const Table& table, const OutputFiles& files, const Subject& subject) {
-  for (const auto& output : table) {
-    if (const auto found = files.find(output.flag); found != files.end()) {
-      replace_file(found->second, output.text(subject));
-    }
-  }
-}
-
-}  // namespace
-
-void write_outputs(const OutputFiles& files, const Judged& judged) { write_each(outputs(), files, judged); }
-
-void write_outputs(const OutputFiles& files, const Regression& regression) {
-  write_each(regression_outputs(), files, regression);
 }
 
 int write_all_outputs(const OutputFiles& files, const Judged& judged, const char* program, int code) {
@@ -154,18 +168,15 @@ int write_all_outputs(const OutputFiles& files, const Judged& judged, const char
   return code;
 }
 
-namespace {
-
-// Writes the files and reports on stderr those that cannot be written.
-template <class Table, class Subject>
-void replace_each(const Table& table, const std::vector<std::string>& words, const Subject& subject,
-                  const char* program, const std::string& keep) {
+template <class Subject>
+void replace_outputs(const std::vector<std::string>& words, const Subject& subject, const char* program,
+                     const std::string& keep) {
   if (!output_over_input(words).empty()) return;  // the caller refuses outputs that would overwrite an input
   std::vector<fs::path> kept;
   for (const std::string& word : words) {
     if (!keep.empty() && has_flag(word, keep)) kept.emplace_back(word.substr(keep.size() + 1));
   }
-  for (const auto& output : table) {
+  for (const auto& output : outputs<Subject>()) {
     const std::string start = std::string(output.flag) + "=";
     if (output.flag == keep) continue;
     for (const std::string& word : words) {
@@ -181,16 +192,9 @@ void replace_each(const Table& table, const std::vector<std::string>& words, con
   }
 }
 
-}  // namespace
-
-void replace_outputs(const std::vector<std::string>& words, const Judged& judged, const char* program,
-                     const std::string& keep) {
-  replace_each(outputs(), words, judged, program, keep);
-}
-
-void replace_outputs(const std::vector<std::string>& words, const Regression& regression, const char* program) {
-  replace_each(regression_outputs(), words, regression, program, "");
-}
+template void replace_outputs(const std::vector<std::string>&, const Judged&, const char*, const std::string&);
+template void replace_outputs(const std::vector<std::string>&, const Regression&, const char*, const std::string&);
+template void replace_outputs(const std::vector<std::string>&, const Fleet&, const char*, const std::string&);
 
 std::vector<std::string> without_results(std::vector<std::string> words) {
   for (auto& word : words) {

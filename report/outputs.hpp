@@ -1,33 +1,42 @@
-// The output files of a verdict. Each has a flag, and a pure function that makes its text from the judged results. A
-// new format is one row in the table of outputs.cpp.
+// The output files. Each has a flag, and a pure function that makes its text. A new format is one row in the tables of
+// outputs.cpp.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/files.hpp"
+#include "report/history.hpp"
 #include "report/judged.hpp"
 #include "thresholds/history/regression.hpp"
+#include "thresholds/judge/fleet.hpp"
 
 namespace shakedown {
 
+/// A format of the files about a judged run, a comparison with a baseline, a fleet, or the history in a ledger.
+template <class Subject>
 struct Output {
   const char* flag;  // such as "--markdown"
   const char* help;
-  std::string (*text)(const Judged&);
+  std::string (*text)(const Subject&);
 };
 
-const std::vector<Output>& outputs();
+template <class Subject>
+const std::vector<Output<Subject>>& outputs();
+template <>
+const std::vector<Output<Judged>>& outputs();
+template <>
+const std::vector<Output<Regression>>& outputs();
+template <>
+const std::vector<Output<Fleet>>& outputs();
+template <>
+const std::vector<Output<History>>& outputs();
 
-/// An output file of a comparison with a baseline.
-struct RegressionOutput {
-  const char* flag;
-  const char* help;
-  std::string (*text)(const Regression&);
-};
-
-const std::vector<RegressionOutput>& regression_outputs();
+/// Returns the flags of all these files.
+const std::set<std::string>& output_flags();
 
 /// by flag: the file
 using OutputFiles = std::map<std::string, std::filesystem::path>;
@@ -38,21 +47,25 @@ std::string output_over_input(const std::vector<std::string>& words);
 
 /// Writes every file; a file that cannot be written completely keeps its old content. Errors: InputError with the file
 /// name.
-void write_outputs(const OutputFiles&, const Judged&);
-void write_outputs(const OutputFiles&, const Regression&);
+template <class Subject>
+void write_outputs(const OutputFiles& files, const Subject& subject) {
+  for (const auto& output : outputs<Subject>()) {
+    if (const auto found = files.find(output.flag); found != files.end()) {
+      replace_file(found->second, output.text(subject));
+    }
+  }
+}
 
 /// Writes the files after a measurement; an error of one file does not prevent the others. Returns `code`, the exit
 /// code of the verdict, or 3 instead of 0 if a file cannot be written.
 int write_all_outputs(const OutputFiles&, const Judged&, const char* program, int code);
 
-/// Replaces the output files of a run that could not be judged, so that no old report remains. Reads the unparsed
+/// Replaces the output files of a subject that could not be judged, so that no old report remains. Reads the unparsed
 /// command line, because the error may be in the flags. Reports write errors on stderr. `keep` is a flag that names an
 /// input file.
-void replace_outputs(const std::vector<std::string>& words, const Judged&, const char* program,
+template <class Subject>
+void replace_outputs(const std::vector<std::string>& words, const Subject&, const char* program,
                      const std::string& keep = "");
-
-/// Replaces the output files of a comparison that could not be made.
-void replace_outputs(const std::vector<std::string>& words, const Regression&, const char* program);
 
 /// Returns the words without the paths of results. For use when these paths do not respond, so that outputs cannot be
 /// compared with them.

@@ -62,7 +62,7 @@ Verdict Judging::verdict(const Run& run, std::vector<Results> files, const std::
 
 void Judging::show(const Judged& judged, const std::string& key, std::size_t turn) const {
   const Verdict& verdict = judged.verdict;
-  static_cast<void>(outputs()[turn / comparisons % outputs().size()].text(judged));
+  static_cast<void>(outputs<Judged>()[turn / comparisons % outputs<Judged>().size()].text(judged));
   static_cast<void>(terminal_text(verdict, {true, 120, true}));
   static_cast<void>(terminal_text(verdict));
   static_cast<void>(matrices_text(judged.measured->files));

@@ -104,7 +104,7 @@ TEST(Headline, IsTheFirstLineOnTheTerminalAndOneOfTheLastTwo) {
 
 TEST(Headline, IsInEveryOutputThatShowsAVerdict) {
   for (const Failed& run : failed_runs()) {
-    for (const Output& output : outputs()) {
+    for (const Output<Judged>& output : outputs<Judged>()) {
       const std::string flag = output.flag;
       if (flag == "--github-benchmark" || flag == "--bencher" || flag == "--superbench") continue;  // figures only
       EXPECT_NE(output.text(run.judged).find(run.place), std::string::npos) << run.name << " " << flag;
