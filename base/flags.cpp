@@ -32,7 +32,8 @@ std::string takers_text(const FlagTable& table, const std::string& name) {
   for (const auto& flag : table) {
     if (flag.is_taken_by(taker)) names.push_back(flag.name);
   }
-  throw InputError("unknown flag \"" + word + "\"; see --help" + did_you_mean(name_of(word), names));
+  const std::string form = word.starts_with('-') ? "" : "flags begin with --; ";
+  throw InputError("unknown flag \"" + word + "\"; " + form + "see --help" + did_you_mean(name_of(word), names));
 }
 
 void check_value(const Flag& flag, const std::optional<std::string>& value) {

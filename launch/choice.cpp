@@ -455,7 +455,7 @@ Launch choose_launch(const LaunchSite& site) {
   launch.variables = settings(environment);
   if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
     const auto words = split(*prefix);
-    if (words.empty()) throw CannotRun("SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
+    if (words.empty()) throw InputError("SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
     return of_prefix(site, launch, words);
   }
   if (auto pods = of_pods(site, launch)) return *pods;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/archive.hpp"
+#include "base/nearest_word.hpp"
 #include "bench/inventory/text.hpp"
 #include "fixtures/plan/inspection_context.hpp"
 #include "fixtures/program/program.hpp"
@@ -18,7 +19,8 @@ constexpr double limit = 120;  // in seconds
 const char* const help =
     "usage: [mpirun -np N] inventory [summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]\n"
     "\n"
-    "Prints the facts of this machine without changing or measuring it, or of every host under mpirun (one rank each is\n"
+    "Prints the facts of this machine without changing or measuring it, or of every host under mpirun (one rank each "
+    "is\n"
     "enough). Unknown values are '?', in JSON null. settings: settings that cost speed, with a command and a "
     "source.\n"
     "\n"
@@ -51,7 +53,11 @@ int main(int argc, char** argv) {
         return complete;
       }
       const auto chosen = named<View>(word);
-      if (word != "--json" && !chosen) throw AgreedEnd{usage, word + ": unknown; see inventory --help"};
+      if (word != "--json" && !chosen) {
+        std::vector<std::string> known{"--json", "--help"};
+        for (const auto view_name : words(View{})) known.emplace_back(view_name);
+        throw AgreedEnd{usage, word + ": unknown" + did_you_mean(word, known) + "; see inventory --help"};
+      }
       json = json || word == "--json";
       view = chosen.value_or(view);
     }

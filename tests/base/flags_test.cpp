@@ -98,7 +98,7 @@ TEST(WrongUsage, IsRefusedWithTheNameOfTheFlagAndTheReason) {
            {"report", {"--width=39"}, "--width: '39' must be a number of columns, at least 40"},
            {"report", {"--color=red"}, "--color: 'red' is not one of yes, no"},
            {"report", {"--scontrol"}, "--scontrol: report does not take it; it is a flag of fleet, nodes"},
-           {"report", {"stray"}, "unknown flag \"stray\""},
+           {"report", {"stray"}, "unknown flag \"stray\"; flags begin with --;"},
            {"regress", {"--min-effect=0"}, "--min-effect: '0' must be above 0"},
            {"regress", {"--min-effect=1"}, "--min-effect: '1' must be above 0 and below 1"},
            {"baseline_create", {"--quantile=0.5"}, "--quantile: '0.5' must be at least 0 and below 0.5"},

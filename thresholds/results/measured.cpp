@@ -26,7 +26,7 @@ void refuse_faults(const std::vector<Results>& results, bool allowed) {
   for (const Results& file : results) {
     if (file.context.fault && !allowed) {
       throw InputError(file.file.string() + ": measured with an injected fault (" + *file.context.fault +
-                       "); measure without SHAKEDOWN_FAULT, or pass --allow-faults to test the tests");
+                       "); pass --allow-faults if a demo or a test injected it, else measure without SHAKEDOWN_FAULT");
     }
   }
 }
