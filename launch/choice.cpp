@@ -466,6 +466,11 @@ Launch choose_launch(const LaunchSite& site) {
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_open_mpi(site, launch)) return *listed;
   if (auto listed = of_scheduler(site, launch)) return *listed;
+  constexpr int max_ranks = 1024;  // mpirun would start more for minutes, and then run out of processes or memory
+  if (ranks > max_ranks) {
+    throw InputError("SHAKEDOWN_RANKS=" + std::to_string(ranks) + " is more than one host can run: give at most " +
+                     std::to_string(max_ranks));
+  }
   refuse_promised_hosts(environment);
   refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);

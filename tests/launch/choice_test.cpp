@@ -161,6 +161,8 @@ TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "0"}})), "measures nothing"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "-1"}})), "SHAKEDOWN_RANKS=-1 is not a number"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "2x"}})), "SHAKEDOWN_RANKS=2x is not a number"));
+  EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "1025"}})), "SHAKEDOWN_RANKS=1025 is more than one host can run"));
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1024"}}), "mpirun --bind-to none --oversubscribe -np 1024");
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1"}}), "mpirun --bind-to none --oversubscribe -np 1");
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", ""}}), "mpirun --bind-to none --oversubscribe -np 3")
       << "an empty one says nothing";
