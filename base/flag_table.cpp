@@ -102,7 +102,8 @@ const std::string readers = "report nodes acceptance_test", judging = measuring 
 const std::string comparing = judging + " regress";
 const std::string baselines = "baseline_create baseline_merge baseline_show";
 const std::string ledgers = "ledger_add history retest";
-const std::string all_judges = comparing + " archive compare demo stored fleet " + ledgers + " " + baselines;
+const std::string all_judges =
+    comparing + " archive certify verify compare demo stored fleet " + ledgers + " " + baselines;
 
 /// A row without takers is the title of a group.
 const FlagTable rows{
@@ -152,14 +153,14 @@ const FlagTable rows{
     {"--lost", "=A,B", "bench", "hosts that were lost in these crashes (recorded)", list},
     {"--tolerate-errors", "", "bench", "exit with 0 even if rows have errors"},
     {"judgement"},
-    {"--results", "=F[,F...]", readers + " regress archive baseline_create ledger_add",
+    {"--results", "=F[,F...]", readers + " regress archive certify baseline_create ledger_add",
      "result files, or folders of them; in a folder of runs, the latest run", list},
     {"--results", "=DIR[,DIR...]", "fleet",
      "folders of runs, such as DIR/NODE/RUN; the newest complete run of each node", list},
     {"--families", "=A,B", readers + " regress compare",
      "judge only these families; the best verdict is then PARTIAL, or FIT for preflight", list},
     {"--thresholds", "=F", all_judges, "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
-    {"--site", "=FILE", judging + " fleet " + ledgers,
+    {"--site", "=FILE", judging + " fleet certify verify " + ledgers,
      "site file: fabric, topology, roster and limits of this cluster"},
     {"--roster", "=FILE", judging + " fleet history",
      "file of expected hosts; a line is host, host 8, host slots=8 or node[1-4]"},
@@ -182,6 +183,8 @@ const FlagTable rows{
     {"--reason", "=TEXT", "ledger_add", "why, in one line"},
     {"--due", "=DAYS", "history", "print only the nodes without a whole run in the last DAYS days, the oldest first",
      positive<double>},
+    {"--key", "=FILE", "certify", "key of ssh-keygen that signs, or the public key of one that ssh-agent has"},
+    {"--signers", "=FILE", "verify", "allowed signers, with a line NAME KEY for each (ssh-keygen(1), ALLOWED SIGNERS)"},
     {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL"},
     {"--skip-unmeasured", "", "acceptance_test", "exit with 77, which CTest shows as skipped, if nothing was measured"},
     {"output"},
@@ -189,6 +192,7 @@ const FlagTable rows{
     {"--out", "=DIR", "demo", "folder of results, verdict and page (shakedown-demo)"},
     {"--fault", "=slow-hbm|slow-gpu|slow-link|none", "demo", "fault of one GPU (slow-hbm)", one_of},
     {"--out", "=FILE", "archive", "name of the tar file (shakedown-RUN.tar)"},
+    {"--out", "=FILE", "certify", "name of the certificate (certificate-RUN.tar)"},
     {"--floors", "=F.yaml", baselines, "propose a profile named F from the observed values"},
     {"--quantile", "=X", baselines, "with --floors: quantile of the values for a floor (0.01)", lower_half},
     {"--margin", "=X", baselines, "with --floors: margin below that quantile (0.03)", share},

@@ -29,6 +29,8 @@
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
+#include "certify/certificate.hpp"
+#include "certify/tarball.hpp"
 #include "launch/accept.hpp"
 #include "launch/agreement.hpp"
 #include "launch/choice.hpp"
@@ -38,7 +40,6 @@
 #include "launch/pods.hpp"
 #include "launch/soak.hpp"
 #include "launch/supervisor.hpp"
-#include "launch/tarball.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
 #include "report/compare.hpp"
@@ -219,6 +220,11 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return regress(call.arguments); }},
       {"archive", "--results=DIR [--out=FILE]", "pack a run with its logs, without secrets", Verb::arguments,
        [](const Call& call) { return archive(call.arguments); }},
+      {"certify", "--results=DIR --key=FILE [--site=F] [--out=FILE]", "sign a run with its rules and its verdict",
+       Verb::arguments, [](const Call& call) { return certify(call.arguments, SHAKEDOWN_VERSION); }},
+      {"verify", "FILE --signers=FILE [--site=F]",
+       "check a certificate, and judge its results again; exit 1 if it is refused", Verb::arguments,
+       [](const Call& call) { return verify(call.arguments, SHAKEDOWN_VERSION); }, 1},
       {"baseline create", "--results=F,F --out=DIR [flags]", "combine results of good machines", Verb::arguments,
        [](const Call& call) { return baseline("create", call.arguments); }},
       {"baseline merge", "--baseline=F,F --out=DIR [flags]", "combine several baselines", Verb::arguments,

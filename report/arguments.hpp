@@ -39,7 +39,9 @@ struct Arguments {
   std::optional<std::filesystem::path> ledger;       // a folder of events
   EventKind event = EventKind::run;                  // for ledger add, with its node and its reason
   std::string node, reason;
-  std::optional<double> due;  // for history: days since the last whole run
+  std::filesystem::path key;                     // for certify: signs
+  std::optional<std::filesystem::path> signers;  // for verify: the allowed signers
+  std::optional<double> due;                     // for history: days since the last whole run
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;

@@ -6,7 +6,7 @@ source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 mkdir build
 for entry in "$build"/*; do [[ ${entry##*/} == results ]] || ln -s "$entry" build/; done
-ln -s "$root"/{README.md,base,bench,ci,docs,kernels,tests,thresholds,fixtures,node,launch,report} .
+ln -s "$root"/{README.md,base,bench,certify,ci,docs,kernels,tests,thresholds,fixtures,node,launch,report} .
 
 texts=("$root/README.md" "$root"/docs/*.md)
 for text in "${texts[@]}"; do
@@ -20,7 +20,7 @@ quoted=$(awk '/^## /{inside=/A run that stops/} inside && /^\| `/' "$root/docs/t
   grep -oE '`[^`]+`' | tr -d '`')
 expect "it quotes messages" test "$(wc -l <<<"$quoted")" -ge 8
 while IFS= read -r message; do
-  expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,bench,fixtures,launch,node,thresholds,kernels,ci}
+  expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,bench,certify,fixtures,launch,node,thresholds,kernels,ci}
 done <<<"$quoted"
 
 # Each message of NCCL on the page is in a stored line, and each stored line is explained: meaning, then action.
@@ -62,6 +62,7 @@ for run in 1 2; do
   cp -r "$root/tests/data/h200-sxm-4ranks-full/$run" "shakedown-471$run/vm/"
 done
 echo vm >roster
+ssh-keygen -q -t ed25519 -N '' -f mykey && echo "me $(<mykey.pub)" >signers
 mkdir ledger && export SHAKEDOWN_LEDGER=$PWD/ledger
 commands=${commands//shakedown-4711\/node7/shakedown-4711\/vm}  # where the results are
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10

@@ -1,4 +1,4 @@
-#include "launch/tarball.hpp"
+#include "certify/tarball.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

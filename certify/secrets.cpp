@@ -1,4 +1,4 @@
-#include "launch/secrets.hpp"
+#include "certify/secrets.hpp"
 
 #include <algorithm>
 #include <cctype>

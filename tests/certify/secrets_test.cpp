@@ -1,5 +1,5 @@
 // Tests that an archive contains none of 64 planted secrets, and everything that a reader needs.
-#include "launch/secrets.hpp"
+#include "certify/secrets.hpp"
 
 #include <gtest/gtest.h>
 
