@@ -102,8 +102,9 @@ const std::string readers = "report nodes acceptance_test", judging = measuring 
 const std::string comparing = judging + " regress";
 const std::string baselines = "baseline_create baseline_merge baseline_show";
 const std::string ledgers = "ledger_add history retest";
-const std::string all_judges =
-    comparing + " archive certify verify compare demo stored fleet " + ledgers + " " + baselines;
+const std::string all_judges = comparing + " archive compare demo stored fleet " + ledgers + " " + baselines;
+
+const std::string certifying = " certify verify";
 
 /// A row without takers is the title of a group.
 const FlagTable rows{
@@ -159,8 +160,9 @@ const FlagTable rows{
      "folders of runs, such as DIR/NODE/RUN; the newest complete run of each node", list},
     {"--families", "=A,B", readers + " regress compare",
      "judge only these families; the best verdict is then PARTIAL, or FIT for preflight", list},
-    {"--thresholds", "=F", all_judges, "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
-    {"--site", "=FILE", judging + " fleet certify verify " + ledgers,
+    {"--thresholds", "=F", all_judges + certifying,
+     "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
+    {"--site", "=FILE", judging + " fleet " + ledgers + certifying,
      "site file: fabric, topology, roster and limits of this cluster"},
     {"--roster", "=FILE", judging + " fleet history",
      "file of expected hosts; a line is host, host 8, host slots=8 or node[1-4]"},
@@ -202,10 +204,11 @@ const FlagTable rows{
     {"--explain", "=KEY", "report acceptance_test",
      "print the rules and values of this benchmark, such as gemm/dtype:bf16"},
     {"--all", "", all_judges, "also list values without a rule, all copy rates of each host, and good nodes"},
+    {"--all", "", "verify", "also list the source of each limit"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
-    {"--help", "", all_judges + " bench", "print this help; also -h"},
-    {"--version", "", all_judges + " bench", "print the version; also -V"},
+    {"--help", "", all_judges + certifying + " bench", "print this help; also -h"},
+    {"--version", "", all_judges + certifying + " bench", "print the version; also -V"},
     // Rank 0 decides these flags for all ranks. All other flags of Google Benchmark are passed to it.
     {"Google Benchmark (its other flags work too)"},
     {"--benchmark_filter", "=REGEX", "bench", "measure the keys that match; with -REGEX the keys that do not match"},

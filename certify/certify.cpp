@@ -41,7 +41,7 @@ fs::path run_of(const Arguments& arguments) {
   if (path_exists(folder / soak_file)) {
     throw InputError(named.string() + ": is a soak; certify takes one run, such as one of its rounds");
   }
-  if (const auto why = unfinished(folder)) throw InputError(named.string() + ": " + *why + "; measure again");
+  if (const auto why = unfinished(folder)) throw InputError(*why + "; measure again");
   return folder;
 }
 

@@ -9,6 +9,7 @@
 #include "base/sha256.hpp"
 #include "base/temporary_folder.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "certify/certificate.hpp"
 #include "certify/signature.hpp"
 #include "certify/tarball.hpp"
@@ -153,11 +154,16 @@ void verify_here(const std::string& bytes, const Arguments& arguments, const std
   for (const char* const needed : {certificate::about, certificate::verdict, certificate::results}) {
     if (!path_exists(needed)) throw Refused(std::string(needed) + ": is not in the certificate");
   }
-  const auto document = read_json(certificate::about);
-  const fs::path place = certificate::about;
-  const auto about = read_as<AboutCertificate>(Field(place, "", document));
-  compare_site(arguments.site);
-  const Judged judged = certificate::judge_here();
+  AboutCertificate about;
+  Judged judged;
+  const auto why = input_error_of([&] {
+    const fs::path place = certificate::about;
+    const auto document = read_json(place);
+    about = read_as<AboutCertificate>(Field(place, "", document));
+    compare_site(arguments.site);
+    judged = certificate::judge_here();
+  });
+  if (!why.empty()) throw Refused(why);
   const auto versions = "certified by " + about.shakedown + ", verified by " + version;
   compare(read_file(certificate::verdict), judged.verdict, versions);
   const auto changed = changed_rules(judged.verdict, arguments.thresholds);
@@ -189,8 +195,8 @@ int verify(const Arguments& arguments, const std::string& version) {
   for (const auto& file : {absolute.signers, absolute.site}) {
     if (file) read_file(*file);  // unreadable input is not the fault of the certificate
   }
-  std::string why;
   try {
+    const TimedCall call("stat", archive);
     std::error_code none;  // of a file that cannot be read; read_file then says why
     if (const auto size = fs::file_size(archive, none); !none && size > max_archive_bytes) {
       throw Refused("is larger than 8 GiB");
@@ -198,13 +204,12 @@ int verify(const Arguments& arguments, const std::string& version) {
     const std::string bytes = read_file(archive);
     const TemporaryFolder working;
     fs::current_path(working.path());
-    why = input_error_of([&] { verify_here(bytes, absolute, version); });
+    verify_here(bytes, absolute, version);
+    return 0;
   } catch (const Refused& refused) {
-    why = refused.what();
+    std::printf("REFUSED %s: %s\n", archive.c_str(), one_line(refused.what()).c_str());
+    return 1;
   }
-  if (why.empty()) return 0;
-  std::printf("REFUSED %s: %s\n", archive.c_str(), one_line(why).c_str());
-  return 1;
 }
 
 }  // namespace shakedown

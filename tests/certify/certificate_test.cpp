@@ -381,7 +381,11 @@ TEST(Certificate, RefusesWrongInputInOneLine) {
   auto text = read_file(virtual_run / "gemm.json");
   write(virtual_run / "gemm.json", text.replace(text.find("\"backend\": \"cuda\""), 17, "\"backend\": \"virtual\""));
   const std::string results = "--results=" + run.string(), signers = "--signers=" + (lab().at / "signers").string();
+  fs::create_directory(at / "rules");
+  write(at / "rules/h200-sxm.yaml", "schema: 1\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> table{
+      {{"verify", lab().good.string(), signers, "--thresholds=" + (at / "rules").string()},
+       "rules/h200-sxm.yaml:1:9: "},
       {{"certify", key, out}, "certify needs --results=DIR"},
       {{"certify", results, out}, "certify needs --key=FILE"},
       {{"certify", results, out, "--key=" + (at / "nosuch").string()}, "cannot sign: "},
