@@ -1,11 +1,9 @@
 #include "base/files.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <fstream>
-#include <memory>
 
+#include "base/file_pieces.hpp"
 #include "base/parse_number.hpp"
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
@@ -128,36 +126,10 @@ bool is_folder(const std::filesystem::path& path) {
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  std::error_code error;
-  std::optional<TimedCall> call(std::in_place, "open", file);
-  const auto status = std::filesystem::status(file, error);
-  if (error) refuse_to_read(file, error);
-  if (!std::filesystem::is_regular_file(status)) {
-    throw InputError(shown(file).string() +
-                     (std::filesystem::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
-                     ", not a file");
-  }
-  const auto refuse = [&file] { refuse_to_read(file, {errno, std::generic_category()}); };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rbe"), std::fclose);
-  if (!in) refuse();
+  FilePieces pieces(file);
   std::string text;
-  const auto size = std::filesystem::file_size(file, error);
-  // Reserves one byte more than the size of the file, so that one read is enough for most files. Files in /proc report
-  // size 0, and other files may have grown. A large file on a slow server is read in pieces, and each piece has its own
-  // time limit.
-  constexpr std::size_t max_piece = std::size_t{16} << 20;
-  std::size_t room = error ? 1 : static_cast<std::size_t>(size) + 1, filled = 0;
-  text.reserve(room);
-  while (true) {
-    call.emplace("read", file);
-    text.resize(filled + std::min(room, max_piece));
-    const auto count = std::fread(text.data() + filled, 1, text.size() - filled, in.get());
-    filled += count;
-    if (std::ferror(in.get()) != 0) refuse();
-    if (filled < text.size()) break;
-    room = room > count ? room - count : std::max<std::size_t>(filled, 4096);
-  }
-  text.resize(filled);
+  text.reserve(pieces.size());
+  for (auto piece = pieces.next(); !piece.empty(); piece = pieces.next()) text += piece;
   return text;
 }
 

@@ -14,8 +14,6 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t block_size = 64;
-
 /// Returns the first 32 bits of the fractional parts of the roots of the first n primes. These are the constants of the
 /// standard ("nothing up my sleeve" numbers).
 template <std::size_t n>
@@ -64,24 +62,46 @@ void mix(State& state, const unsigned char* block) {
 
 }  // namespace
 
-std::string sha256(std::string_view bytes) {
-  State state = fractions_of_primes<8>([](long double x) { return std::sqrt(x); });
-  const auto* const data = reinterpret_cast<const unsigned char*>(bytes.data());
-  // Computed without a difference of pointers, because g++ 13 would assume that it can have any value.
-  const std::size_t left = bytes.size() % block_size;
-  const std::size_t whole = bytes.size() - left;
-  for (std::size_t at = 0; at < whole; at += block_size) mix(state, data + at);
+Sha256::Sha256() : state_(fractions_of_primes<8>([](long double x) { return std::sqrt(x); })) {}
+
+void Sha256::add(std::string_view bytes) {
+  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
+  std::size_t left = bytes.size();
+  const auto take = [&](std::size_t count) {
+    data += count;
+    left -= count;
+  };
+  const std::size_t filled = size_ % block_size;
+  size_ += bytes.size();
+  if (filled > 0) {
+    const std::size_t count = std::min(left, block_size - filled);
+    std::copy_n(data, count, rest_.begin() + static_cast<std::ptrdiff_t>(filled));
+    take(count);
+    if (filled + count < block_size) return;
+    mix(state_, rest_.data());
+  }
+  for (; left >= block_size; take(block_size)) mix(state_, data);
+  std::copy_n(data, left, rest_.begin());
+}
+
+std::string Sha256::digest() const {
+  State state = state_;
+  const std::size_t left = size_ % block_size;
   std::array<unsigned char, 2 * block_size> rest{};
-  std::copy_n(data + whole, left, rest.begin());
+  std::copy_n(rest_.begin(), left, rest.begin());
   rest[left] = 0x80;
   const std::size_t end = left < block_size - 8 ? block_size : 2 * block_size;
-  for (std::size_t i = 0; i < 8; ++i) {
-    rest[end - 1 - i] = static_cast<unsigned char>(static_cast<std::uint64_t>(bytes.size()) * 8 >> 8 * i);
-  }
+  for (std::size_t i = 0; i < 8; ++i) rest[end - 1 - i] = static_cast<unsigned char>(size_ * 8 >> 8 * i);
   for (std::size_t at = 0; at < end; at += block_size) mix(state, rest.data() + at);
   std::array<char, block_size + 1> text{};
   for (std::size_t i = 0; i < state.size(); ++i) std::snprintf(text.data() + 8 * i, 9, "%08x", state[i]);
   return text.data();
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.digest();
 }
 
 std::string hexadecimal(std::string_view bytes) {

@@ -1,13 +1,31 @@
 // SHA-256 (FIPS 180-4). With it, a user can verify a file that was sent.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace shakedown {
 
-/// Returns the digest as 64 hexadecimal digits, like sha256sum.
+/// Computes the digest of bytes that arrive in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  void add(std::string_view bytes);
+  /// Returns the digest of all bytes as 64 hexadecimal digits, like sha256sum.
+  std::string digest() const;
+
+ private:
+  static constexpr std::size_t block_size = 64;
+
+  std::array<std::uint32_t, 8> state_;
+  std::array<unsigned char, block_size> rest_{};  // bytes that do not fill a block
+  std::uint64_t size_ = 0;
+};
+
+/// Returns the digest of these bytes, as above.
 std::string sha256(std::string_view bytes);
 
 /// Returns two hexadecimal digits for each byte.

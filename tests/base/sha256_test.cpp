@@ -15,6 +15,15 @@ TEST(Sha256, IsThatOfFips180) {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
+TEST(Sha256, OfPiecesIsThatOfTheWhole) {
+  const std::string bytes(300, 'x');
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    Sha256 hash;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) hash.add(std::string_view(bytes).substr(at, piece));
+    EXPECT_EQ(hash.digest(), sha256(bytes)) << piece;
+  }
+}
+
 TEST(RandomBytes, AreNewEachTime) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) seen.insert(random_bytes(32));

@@ -15,13 +15,15 @@ inline constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_
 /// strict_json.cpp.
 nlohmann::json read_json(const std::filesystem::path& file);
 
-/// Parses a text that was read from `file`.
-nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text);
+struct HashedJson {
+  nlohmann::json document;
+  std::string sha256;
+};
 
-/// Like parse_json above, but calls `visit` each time that an element of the array `list` is complete, with the
-/// document as far as it has been read. The visitor may remove the element, so that the memory of the whole array is
-/// never needed.
-nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text, const std::string& list,
-                          const std::function<void(nlohmann::json& document)>& visit);
+/// Like read_json above, but calls `visit` each time that an element of an array of the document is complete, with the
+/// document as far as it has been read, and the name of the array. The visitor may remove the element, so that the
+/// memory of the whole array is never needed.
+HashedJson read_json(const std::filesystem::path& file,
+                     const std::function<void(nlohmann::json& document, const std::string& list)>& visit);
 
 }  // namespace shakedown

@@ -11,7 +11,6 @@
 #include <set>
 #include <utility>
 
-#include "base/sha256.hpp"
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
@@ -337,6 +336,7 @@ class ResultsReader {
         google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
       }
       context_ = read_context(google_context["shakedown"]);
+      document["context"] = nullptr;  // frees its memory
       if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
       rows_.emplace(file_, context_.world_size);
     }
@@ -356,16 +356,19 @@ class ResultsReader {
 }  // namespace
 
 Results read_results(const fs::path& path) {
-  const std::string text = read_file(path);
   const fs::path file = shown(path);
   ResultsReader reader(file);
   // Google Benchmark writes the context first. If a file has it later, the context is read after the whole file is
-  // parsed.
-  json document = parse_json(path, text, "benchmarks", [&](json& so_far) {
-    if (so_far.contains("context")) reader.read(so_far);
+  // parsed. Other lists, such as the matrices, are for users and are computed from the rows.
+  HashedJson json_file = read_json(path, [&](json& so_far, const std::string& list) {
+    if (list != "benchmarks") {
+      so_far[list].back() = nullptr;
+    } else if (so_far.contains("context")) {
+      reader.read(so_far);
+    }
   });
-  Results results = reader.take(document);
-  results.sha256 = sha256(text);
+  Results results = reader.take(json_file.document);
+  results.sha256 = std::move(json_file.sha256);
   return results;
 }
 

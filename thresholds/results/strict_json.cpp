@@ -3,11 +3,15 @@
 #include <cctype>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/file_pieces.hpp"
 #include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "thresholds/results/json_field.hpp"
 
@@ -21,8 +25,8 @@ using nlohmann::json;
 // either value (RFC 8259), so such a file could show one value to a person and another to the judge.
 class StrictDocument : public json::json_sax_t {
  public:
-  StrictDocument(const fs::path& file, std::string list, std::function<void(json&)> visit)
-      : file_(file), list_(std::move(list)), visit_(std::move(visit)) {}
+  StrictDocument(const fs::path& file, const std::function<void(json&, const std::string&)>& visit)
+      : file_(file), visit_(visit) {}
   json take() { return std::move(root_); }
   std::size_t stopped_at = 0;  // the number of bytes that were read until an error, with the last one
 
@@ -41,7 +45,7 @@ class StrictDocument : public json::json_sax_t {
     const auto [member, fresh] = open_.back()->emplace(name, nullptr);
     if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" is there twice in one object");
     member_ = &*member;
-    if (open_.size() == 1) is_in_list_ = visit_ && name == list_;
+    if (open_.size() == 1) list_ = name;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
@@ -67,16 +71,16 @@ class StrictDocument : public json::json_sax_t {
     open_.pop_back();
     return completed();
   }
-  // True if the array `list` is the innermost one that is open, so that its last element is complete.
+  // Calls the visitor if an array of the document is the innermost one that is open, so that its last element is
+  // complete.
   bool completed() {
-    if (is_in_list_ && open_.size() == 2 && open_.back()->is_array()) visit_(root_);
+    if (visit_ && open_.size() == 2 && open_.front()->is_object() && open_.back()->is_array()) visit_(root_, list_);
     return true;
   }
 
   const fs::path& file_;
-  const std::string list_;
-  const std::function<void(json&)> visit_;
-  bool is_in_list_ = false;  // true while the member `list` of the document is read
+  const std::function<void(json&, const std::string&)>& visit_;
+  std::string list_;  // name of the member of the document that is read
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;
@@ -96,24 +100,89 @@ std::string place_in(const std::string& text, std::size_t byte) {
          shortened(one_line(word), max_shown) + "\"";
 }
 
+/// A file that the parser reads in pieces.
+class Source {
+ public:
+  explicit Source(const fs::path& file) : pieces_(file) {}
+
+  /// Returns the next characters; empty at the end of the file.
+  std::string_view next() {
+    const std::string_view piece = pieces_.next();
+    hash_.add(piece);
+    count_ += piece.size();
+    is_blank_ =
+        is_blank_ && std::all_of(piece.begin(), piece.end(), [](unsigned char c) { return std::isspace(c) != 0; });
+    return piece;
+  }
+  void skip_all() {
+    while (!next().empty()) {
+    }
+  }
+  /// Number of characters that were read; true if none of them is more than white space; their digest.
+  std::size_t count() const { return count_; }
+  bool is_blank() const { return is_blank_; }
+  std::string sha256() const { return hash_.digest(); }
+
+ private:
+  FilePieces pieces_;
+  Sha256 hash_;
+  std::size_t count_ = 0;
+  bool is_blank_ = true;
+};
+
+/// The characters of a source, for the parser. The end has no source.
+class Characters {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  Characters() = default;
+  explicit Characters(Source& source) : source_(&source) {}
+
+  char operator*() const { return *at_; }
+  Characters& operator++() {
+    ++at_;
+    return *this;
+  }
+  /// True if there is another character, which may be in the next piece.
+  bool operator!=(const Characters&) { return at_ != end_ || read(); }
+  bool operator==(const Characters& end) { return !(*this != end); }
+
+ private:
+  bool read() {
+    const std::string_view piece = source_->next();
+    at_ = piece.data();
+    end_ = at_ + piece.size();
+    return !piece.empty();
+  }
+
+  Source* source_ = nullptr;
+  const char *at_ = nullptr, *end_ = nullptr;
+};
+
 }  // namespace
 
-json parse_json(const fs::path& file, const std::string& text) { return parse_json(file, text, "", {}); }
+json read_json(const fs::path& file) { return read_json(file, {}).document; }
 
-json parse_json(const fs::path& file, const std::string& text, const std::string& list,
-                const std::function<void(json&)>& visit) {
-  if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
+HashedJson read_json(const fs::path& file, const std::function<void(json&, const std::string&)>& visit) {
+  Source source(file);
+  StrictDocument document(file, visit);
+  const bool parsed = json::sax_parse(Characters(source), Characters(), &document);
+  source.skip_all();
+  if (parsed) return {document.take(), source.sha256()};
+  if (source.is_blank()) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
-  StrictDocument document(file, list, visit);
-  if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
   // In some versions the position is the end of the text, in others one after it.
-  if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
+  if (document.stopped_at >= source.count()) {
+    throw InputError(file.string() + ": is cut off: not valid JSON at its end");
+  }
   throw InputError(file.string() + ": is not strict JSON in " +
-                   place_in(text, std::max<std::size_t>(document.stopped_at, 1) - 1) +
+                   place_in(read_file(file), std::max<std::size_t>(document.stopped_at, 1) - 1) +
                    "; measure again, or name a result file");
 }
-
-json read_json(const fs::path& file) { return parse_json(file, read_file(file)); }
 
 }  // namespace shakedown
