@@ -61,7 +61,7 @@ std::uint64_t Field::unsigned_integer() const {
 
 std::string Field::path_of(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
 
-void Reader::read_column(const Field& field, std::vector<OptionalDouble>& values) {
+void Reader::read_column(const Field& field, RankValues& values) {
   values.clear();
   if (!field.value().is_array()) field.refuse("expected an array");
   values.reserve(field.value().size());

@@ -28,6 +28,7 @@
 #include "base/key.hpp"
 #include "base/names.hpp"
 #include "base/optional_double.hpp"
+#include "base/rank_values.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -96,7 +97,7 @@ class Writer {
   static json written(const T& value) {
     if constexpr (is_a<T, std::optional> || std::same_as<T, OptionalDouble>) {
       return value ? written(*value) : json(nullptr);
-    } else if constexpr (is_a<T, std::vector> || is_a<T, std::set>) {
+    } else if constexpr (is_a<T, std::vector> || is_a<T, std::set> || std::same_as<T, RankValues>) {
       json list = json::array();
       for (const auto& item : value) list.push_back(written<typename T::value_type>(item));
       return list;
@@ -173,10 +174,11 @@ class Reader {
     if constexpr (is_a<T, std::optional>) {
       value.reset();
       if (!field.value().is_null()) read(field, value.emplace());
-    } else if constexpr (std::same_as<T, std::vector<OptionalDouble>>) {
+    } else if constexpr (std::same_as<T, RankValues>) {
       read_column(field, value);
     } else if constexpr (is_a<T, std::vector>) {
       value.clear();
+      if (field.value().is_array()) value.reserve(field.value().size());
       // Constructs the value in place, because g++ warns about uninitialised members if a value is moved in.
       field.each([&](const Field& item) { read(item, value.emplace_back()); });
     } else if constexpr (is_a<T, std::set>) {
@@ -250,7 +252,7 @@ class Reader {
 
  private:
   // Reads a column with one value for each rank. There may be 10,000 ranks, so it builds no path for each value.
-  static void read_column(const Field& field, std::vector<OptionalDouble>& values);
+  static void read_column(const Field& field, RankValues& values);
 
   Field field_;
 };

@@ -91,8 +91,8 @@ TEST(Archive, KeepsEveryBitBetweenRanks) {
   EXPECT_EQ(back.name, "a:b\n\x1f\xff");
   EXPECT_EQ(back.size, INFINITY);
   EXPECT_TRUE(std::isnan(unpacked<double>(packed(NAN), "rank 1")));
-  const std::vector<OptionalDouble> figures{0.1, std::nullopt, NAN, -INFINITY};
-  const auto same = unpacked<std::vector<OptionalDouble>>(packed(figures), "rank 1");
+  const RankValues figures{0.1, std::nullopt, NAN, -INFINITY};
+  const auto same = unpacked<RankValues>(packed(figures), "rank 1");
   ASSERT_EQ(same.size(), 4U);
   EXPECT_EQ(same[0], OptionalDouble(0.1));
   EXPECT_FALSE(same[1].has_value());

@@ -42,7 +42,9 @@ struct Measured {
     }
   }
 
-  static Values list(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+  static Values list(const std::vector<double>& values) {
+    return std::vector<OptionalDouble>(values.begin(), values.end());
+  }
 
   static double least(const Values& values) {
     double worst = HUGE_VAL;
@@ -233,7 +235,8 @@ TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
   EXPECT_EQ(slow.places[1].rank, 3);
   Measured ports = run;
   ports.slow_copies(5, 0.9);
-  EXPECT_EQ(only(ports.culprits()).detail, "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
+  EXPECT_EQ(only(ports.culprits()).detail,
+            "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
@@ -249,7 +252,8 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
   const Diagnosis both = only(run.culprits());
   EXPECT_EQ(causes_text(both), "slow link or slow GPU");
   EXPECT_EQ(both.places[0].rank, 5);
-  EXPECT_EQ(both.detail, "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
+  EXPECT_EQ(both.detail,
+            "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
   Measured out;
   out.slow_copies(5, 0.9, true, false);
   const Diagnosis one = only(out.culprits());
@@ -304,8 +308,7 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
               "unjudged: [gemm, hbm, p2p]\n");
   const Diagnosis fabric = only(judge({network.results()}, rules, {}).culprits);
   EXPECT_EQ(causes_text(fabric), "configuration or slow link");
-  EXPECT_NE(fabric.detail.find("the network between the hosts"), std::string::npos)
-      << fabric.detail;
+  EXPECT_NE(fabric.detail.find("the network between the hosts"), std::string::npos) << fabric.detail;
 }
 
 TEST(Culprits, BlameTheConfigurationForASlowAllReduceOverHealthyLinks) {
@@ -490,10 +493,11 @@ TEST(Culprits, NameEveryRankWhoseDataWereWrong) {
                   "rank 7 (node0 GPU-1007)",
                   {5, 6, 7}),
             (std::vector{5, 6, 7}));
-  EXPECT_EQ(named("rank 2 (node0 GPU-1002) computed different bits than 6 of its peers from the same input; also wrong: "
-                  "rank 4 (node0 GPU-1004)",
-                  {2, 4}),
-            (std::vector{2, 4}));
+  EXPECT_EQ(
+      named("rank 2 (node0 GPU-1002) computed different bits than 6 of its peers from the same input; also wrong: "
+            "rank 4 (node0 GPU-1004)",
+            {2, 4}),
+      (std::vector{2, 4}));
   EXPECT_TRUE(named("wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed", {}).empty())
       << "ranks are not read from words";
 }
@@ -545,7 +549,9 @@ TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
     run.all_copies = true;
     run.slow_copies(1, 0.5);
     const Diagnosis d = only(run.culprits(copy_rules()));
-    EXPECT_EQ(d.detail, "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected") << ranks;
+    EXPECT_EQ(d.detail,
+              "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected")
+        << ranks;
     ASSERT_EQ(d.places.size(), 1u);
     EXPECT_EQ(d.places[0].rank, 1) << ranks;
   }

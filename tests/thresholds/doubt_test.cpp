@@ -95,7 +95,7 @@ bool stall(Row& row, std::size_t rank, double factor) {
   bool changed = false;
   const auto slowest = [&row] {
     const auto& seconds = row.by_rank["seconds"];
-    return std::max_element(seconds.begin(), seconds.end())->value_or(1);
+    return (*std::max_element(seconds.begin(), seconds.end())).value_or(1);
   };
   const double before = slowest();
   for (auto& [metric, values] : row.by_rank) {

@@ -36,7 +36,9 @@ TEST(Explain, SaysWhatChecksOfAProductCannotSee) {
   const auto text = [](std::vector<double> rates, double series) {
     ResultsBuilder builder(static_cast<int>(rates.size()));
     const std::map<std::string, double> more{{"series", series}};
-    builder.add(gemm, "tflops", 700, {rates.begin(), rates.end()}, series > 0 ? more : std::map<std::string, double>{})
+    builder
+        .add(gemm, "tflops", 700, std::vector<OptionalDouble>(rates.begin(), rates.end()),
+             series > 0 ? more : std::map<std::string, double>{})
         .by_rank("least_error_found", RankValues(rates.size(), 1.18));
     const Measured results{builder.results()};
     const auto profiles = profile(gemm_rule + "}\n");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -53,7 +54,9 @@ bool falsify(Row& row, const std::string& metric, Where where, const Change& cha
   }
   const auto column = row.by_rank.find(metric);
   if (where == Where::run || column == row.by_rank.end()) return changed;
-  for (auto rank = column->second.rbegin(); rank != column->second.rend(); ++rank) {
+  const auto last = std::make_reverse_iterator(column->second.end());
+  const auto first = std::make_reverse_iterator(column->second.begin());
+  for (auto rank = last; rank != first; ++rank) {
     if (!*rank) continue;
     const Value value = change.of(**rank);
     changed = changed || value != *rank;

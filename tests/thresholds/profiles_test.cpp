@@ -837,7 +837,7 @@ TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) 
   const auto verdict_of = [](const Values& quanta) {
     auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, Tier::quick);
     builder.context.plan = current_plan;
-    const double slowest = std::max_element(quanta.begin(), quanta.end())->value();
+    const double slowest = (*std::max_element(quanta.begin(), quanta.end())).value();
     for (const char* turn : {"", "/turn:2"}) {
       builder.add("jitter/op:fwq/quanta:100" + std::string(turn), "quantum_us", slowest, quanta)
           .by_rank("stolen", {0.001, 0.5, 0.001, 0.001})

@@ -58,7 +58,8 @@ std::vector<Results> stored_run_with(const std::string& key, const std::string& 
     for (Row& row : file.rows) {
       if (row.key != key) continue;
       auto& values = row.by_rank.at(fact);
-      *std::find_if(values.rbegin(), values.rend(), [](const auto& one) { return one.has_value(); }) = value;
+      const auto last = std::make_reverse_iterator(values.end()), first = std::make_reverse_iterator(values.begin());
+      *std::find_if(last, first, [](const auto& one) { return one.has_value(); }) = value;
     }
   }
   return results;

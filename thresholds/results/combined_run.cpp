@@ -16,7 +16,7 @@ void append(Columns& to, const Columns& from, std::size_t ranks) {
     auto& column = to[name];
     if (column.size() > ranks) continue;  // the run has this row twice
     column.resize(ranks);
-    column.insert(column.end(), values.begin(), values.end());
+    std::copy(values.begin(), values.end(), std::back_inserter(column));
   }
 }
 

@@ -102,6 +102,8 @@ void read_rank_data(const Field& row, RankData& data, int world_size) {
     }
   }
   if (data.errors_rows < 1) row["errors_rows"].refuse("expected at least 1");
+  for (auto& [metric, values] : data.by_rank) values.compress();
+  for (auto& [reason, parts] : data.throttle) parts.compress();
 }
 
 /// Only a failed row may have ranks with wrong data.

@@ -15,7 +15,7 @@
 #include "base/gpu_health.hpp"
 #include "base/key.hpp"
 #include "base/nccl_link.hpp"
-#include "base/optional_double.hpp"
+#include "base/rank_values.hpp"
 #include "base/tier.hpp"
 
 namespace shakedown {
@@ -241,8 +241,7 @@ void members(Archive& archive, Context& c) {
   archive.unless("strangers_could_join", c.strangers_could_join);
 }
 
-/// A value of each rank, by index. If a value is missing, the rank has none.
-using RankValues = std::vector<OptionalDouble>;
+/// By metric: a value of each rank, by index. If a value is missing, the rank has none.
 using ByRank = std::map<std::string, RankValues>;
 
 /// By name: a text of each rank. It is a fact that is not a number (driver "580.159.03"), or explains the number with

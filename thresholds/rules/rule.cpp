@@ -241,8 +241,8 @@ class RuleJudge {
   }
 
   /// Names ranks that have no value although they need one. True if there are any.
-  template <class Value>
-  bool judge_silence(const std::vector<Value>& values) {
+  template <class Values>
+  bool judge_silence(const Values& values) {
     std::vector<int> silent;
     std::vector<Culprit> culprits;
     for (const int rank : wanted_ranks()) {
