@@ -109,7 +109,7 @@ class FabricJudge {
       if (values == rounds_.at.end()) continue;  // The end of the pair is unknown, because the partner is.
       for (const Value& value : values->second) {
         if (value.x >= slow) continue;
-        evidence.push_back({value.key, PairRounds::metric, Judgement::peers, value.rate,
+        evidence.push_back({*value.key, PairRounds::metric, Judgement::peers, value.rate,
                             rounds_.reference[place.second], 100 * (1 - value.x), std::nullopt});
       }
     }

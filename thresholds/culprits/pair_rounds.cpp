@@ -72,13 +72,14 @@ void PairRounds::read_values() {
       value.host = host_of_[rank];
       value.partner = host_of_[static_cast<std::size_t>(*partners[rank])];
       value.rate = rank < values.size() ? values[rank].value_or(0) : 0;
-      value.key = benchmark->key;
+      value.key = &benchmark->key;
       value.across = !same_leaf(value.host, value.partner);
       value.confirms = confirms;
       if (benchmark->key.part("op") == "allreduce") {
         auto& same = sums[std::minmax(value.host, value.partner)];
-        const bool known = std::any_of(same.begin(), same.end(), [&](const Sum& sum) { return sum.key == value.key; });
-        if (!known) same.push_back({value.key, value.rate, confirms});
+        const bool known =
+            std::any_of(same.begin(), same.end(), [&](const Sum& sum) { return sum.key == benchmark->key; });
+        if (!known) same.push_back({benchmark->key, value.rate, confirms});
         continue;
       }
       const Place place{value.host, rail_of_[rank]};
@@ -170,7 +171,7 @@ PairRounds::SameRounds PairRounds::same_rounds(std::size_t rail) const {
     if (own == at.end() || low({host, rail})) continue;
     std::set<Key> rounds;
     for (const Value& value : own->second) {
-      if (!low({value.partner, rail})) rounds.insert(value.key);
+      if (!low({value.partner, rail})) rounds.insert(*value.key);
     }
     same.rounds = std::max(same.rounds, rounds.size());
     for (std::size_t other = 0; other < rails; ++other) {
@@ -178,7 +179,7 @@ PairRounds::SameRounds PairRounds::same_rounds(std::size_t rail) const {
       if (found == at.end()) continue;
       double best = 0;
       for (const Value& value : found->second) {
-        if (rounds.contains(value.key)) best = std::max(best, value.rate);
+        if (rounds.contains(*value.key)) best = std::max(best, value.rate);
       }
       if (best > 0) bests[other].push_back(best);
     }

@@ -33,10 +33,10 @@ struct PairRounds {
 
   /// The value of one rank in one round.
   struct Value : Exchange {
-    double x = 0;  // rate relative to the reference of the rail; 0: no answer
-    Key key;
-    bool across = false;    // true: the leaf switches are different or unknown
-    bool confirms = false;  // true: a repeated measurement
+    double x = 0;              // rate relative to the reference of the rail; 0: no answer
+    const Key* key = nullptr;  // of the benchmark
+    bool across = false;       // true: the leaf switches are different or unknown
+    bool confirms = false;     // true: a repeated measurement
   };
   /// An AllReduce over all rails of two hosts, which is one row.
   struct Sum {

@@ -129,7 +129,8 @@ Cell cell_of(std::span<const UnitValue> values) {
   for (const auto& [unit, value] : values) shortfalls.push_back(value->shortfall);
   const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
   std::nth_element(shortfalls.begin(), middle, shortfalls.end());
-  return {values.front().first, *middle, shortfalls.size(), is_repeated(*values.front().second), false};
+  return {values.front().first, static_cast<std::uint32_t>(shortfalls.size()), *middle,
+          is_repeated(*values.front().second), false};
 }
 
 void fill(Column& column, const std::vector<Comparison>& comparisons) {
@@ -149,6 +150,7 @@ void fill(Column& column, const std::vector<Comparison>& comparisons) {
       first = last;
     }
   }
+  column.cells.shrink_to_fit();
 }
 
 // Returns which end of copies a class describes: "src", "dst" or neither.

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -166,6 +168,7 @@ class Collector {
         if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
       }
     }
+    for (Comparison& comparison : table_.comparisons) comparison.values.shrink_to_fit();
     table_.telemetry = RankTelemetry(benchmarks);
     return std::move(table_);
   }
@@ -196,18 +199,21 @@ class Collector {
         comparison.context = &context;
       }
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
-      comparison.values.push_back({unit_at(facts.rank, from), *values[i], 0, repetitions_of(benchmark, metric, i)});
+      comparison.values.push_back({.unit = unit_at(facts.rank, from),
+                                   .repetitions = repetitions_of(benchmark, metric, i),
+                                   .value = *values[i]});
     }
   }
 
   // Returns the number of repetitions that all ranks have, because the nodes of a combined run may have repeated
   // different rows.
-  static std::size_t repetitions_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
+  static std::uint16_t repetitions_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
     if (benchmark.rows.size() == 1) return 1;
-    return static_cast<std::size_t>(std::ranges::count_if(benchmark.rows, [&](const Row* row) {
+    const auto count = std::ranges::count_if(benchmark.rows, [&](const Row* row) {
       const auto found = row->by_rank.find(metric);
       return found != row->by_rank.end() && found->second[rank];
-    }));
+    });
+    return static_cast<std::uint16_t>(std::min<std::ptrdiff_t>(count, std::numeric_limits<std::uint16_t>::max()));
   }
 
   static Key pooled_key(const Key& key, const Hosts& hosts) {
@@ -274,7 +280,8 @@ UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
       if (population != populations.end()) device += " " + population->groups[static_cast<std::size_t>(v.unit.rank)];
       const auto [found, fresh] = by_device.emplace(device, result.comparisons.size());
       if (fresh) result.comparisons.push_back({c.key, c.metric, device, c.example, c.kind, c.context});
-      result.comparisons[found->second].values.push_back({v.unit, v.value, 0, v.repetitions});
+      result.comparisons[found->second].values.push_back(
+          {.unit = v.unit, .repetitions = v.repetitions, .value = v.value});
     }
   }
   result.populations = std::move(populations);

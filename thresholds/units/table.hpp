@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,11 +42,11 @@ inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit
 /// The value of a unit in one benchmark.
 struct PeerValue {
   Unit unit;
-  double value = 0;      // median over repetitions
+  std::uint16_t repetitions = 1;  // 65535 also stands for more
+  bool out = false;               // true: an outlier, by this value and its class
+  bool noted = false;             // true: an outlier that no other value confirms, so it is doubtful
+  double value = 0;               // median over repetitions
   double shortfall = 0;  // how far the value is below the centre, relative to it; negative: better than the centre
-  std::size_t repetitions = 1;
-  bool out = false;    // true: an outlier, by this value and its class
-  bool noted = false;  // true: an outlier that no other value confirms, so it is doubtful
 };
 
 /// The value of a host, over all its ranks. If the host is at fault, all its ranks are slow.
@@ -86,8 +87,8 @@ struct ClassMetric {
 /// The shortfall of a unit in a class.
 struct Cell {
   Unit unit;
-  double shortfall = 0;  // median over the rows, relative to the centre of all units
-  std::size_t rows = 0;
+  std::uint32_t rows = 0;
+  double shortfall = 0;   // median over the rows, relative to the centre of all units
   bool repeated = false;  // if the class has one row: true if it has enough repetitions
   bool out = false;
 };
