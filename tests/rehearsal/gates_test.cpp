@@ -114,6 +114,23 @@ TEST(AFault, IsNamedFirst) {
   }
 }
 
+// An AllReduce over all GPUs of two hosts is as slow as the ports of each GPU.
+TEST(SlowPortsOfAGpu, AreNamedInsteadOfAPairOfHosts) {
+  static const auto profiles = load_profiles(source / "thresholds");
+  for (const std::uint64_t seed : {2403019, 2403021, 2403026}) {
+    Order order;
+    order.shape.hosts = 8;
+    order.shape.leaf_hosts = 4;
+    order.noise = read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
+    order.seed = seed;
+    order.faults = placed(parse_faults("link:0.5"), order.shape, seed);
+    const Fleet fleet(order);
+    const Verdict verdict = judge_fleet(fleet, profiles);
+    EXPECT_TRUE(outcome_of(fleet, verdict).first) << "seed " << seed;
+    for (const Diagnosis& d : verdict.culprits) EXPECT_NE(d.causes.front(), Cause::slow_path) << "seed " << seed;
+  }
+}
+
 TEST(ALink, IsNamedNextToTheSlowGpuAtItsEnd) {
   static const auto profiles = load_profiles(source / "thresholds");
   const int fleets = testing_support::is_nightly() ? 60 : 5;

@@ -167,8 +167,8 @@ class FabricJudge {
         }
         const double x = middle(places);
         suspect({Cause::slow_leaf}, places, x,
-                fmt::format("leaf {} on {} {} for {} of its {} hosts, even between hosts of the leaf", leaf, rail_text(rail),
-                            slowness(x), places.size(), members.size()),
+                fmt::format("leaf {} on {} {} for {} of its {} hosts, even between hosts of the leaf", leaf,
+                            rail_text(rail), slowness(x), places.size(), members.size()),
                 "look at the ports, errors and firmware of this leaf switch");
       }
     }
@@ -372,8 +372,7 @@ class FabricJudge {
     for (const auto& [host, partners] : silent) {
       if (partners.size() < 2 || answered.contains(host) || !named.insert(host).second) continue;
       only_host(suspect({Cause::slow_node}, {}, 0,
-                        fmt::format("{} does not answer any of its partners in an AllReduce",
-                                    rounds_.hosts[host].name),
+                        fmt::format("{} does not answer any of its partners in an AllReduce", rounds_.hosts[host].name),
                         "ping the host, and look at its console: it may be down"),
                 host);
     }
@@ -398,6 +397,10 @@ class FabricJudge {
       ++noted_;
       return;
     }
+    if (best > 0 && (has_slow_ports(a) || has_slow_ports(b))) {
+      ++explained_sums_;
+      return;
+    }
     const double x = best > 0 ? best / usual : 0;
     auto& d = suspect(
         {Cause::slow_path}, {}, x,
@@ -411,6 +414,12 @@ class FabricJudge {
     d.part = {PartKind::path, rounds_.hosts[a].name + " > " + rounds_.hosts[b].name, ""};
     d.places = {host_culprit(rounds_.hosts[a].name), host_culprit(rounds_.hosts[b].name)};
     d.place_count = 2;
+  }
+
+  // True if all copies to or from a GPU of the host are slow, which also slows an AllReduce over all its GPUs.
+  bool has_slow_ports(std::size_t host) const {
+    return std::ranges::any_of(rounds_.hosts[host].ranks,
+                               [&](int rank) { return rank >= 0 && table_.is_out(gpu_unit(rank), "p2p"); });
   }
 
   // Describes the rails of two hosts. None of the rails is slow by itself.
@@ -433,7 +442,9 @@ class FabricJudge {
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
       out_.findings.push_back(pairs_finding(
-          Status::pass, fmt::format("{} hosts, {} rails: all pairs are equally fast", rounds_.hosts.size(), rounds_.rails)));
+          Status::pass, fmt::format("{} hosts, {} rails: {}", rounds_.hosts.size(), rounds_.rails,
+                                    explained_sums_ == 0 ? "all pairs are equally fast"
+                                                         : "only pairs with slow ports of a GPU are slow")));
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", rounds_.hosts.size(), rounds_.rails,
                             out_.suspects.empty() ? "no outlier" : plural(out_.suspects.size(), "suspect"));
@@ -441,6 +452,9 @@ class FabricJudge {
       out_.said += fmt::format("; AllReduce of two hosts {:.4g} GB/s at the median", median(all_sums_));
     }
     if (noted_ > 0) out_.said += fmt::format("; {} slow in one round only", plural(noted_, "pair"));
+    if (explained_sums_ > 0) {
+      out_.said += fmt::format("; {} slow because of the ports of a GPU", plural(explained_sums_, "pair"));
+    }
   }
 
   const UnitTable& table_;
@@ -448,6 +462,7 @@ class FabricJudge {
   std::vector<double> all_sums_;
   std::set<Place> explained_, across_explained_;
   std::size_t noted_ = 0;
+  std::size_t explained_sums_ = 0;  // pairs of hosts that are slow because of the ports of a GPU
   FabricJudgement out_;
 };
 
