@@ -80,6 +80,14 @@ const Lab& lab() {
   return lab;
 }
 
+class Certificate : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("CI") == nullptr && std::system("command -v ssh-keygen >/dev/null") != 0)
+      GTEST_SKIP() << "ssh-keygen is missing; ci/setup --tests installs it";
+  }
+};
+
 /// A certificate whose files and bytes a test changes.
 class Forgery {
  public:
@@ -287,12 +295,12 @@ void expect_refused(const std::vector<Tampering>& table) {
   }
 }
 
-TEST(Certificate, RefusesFilesThatWereChangedAfterTheSignature) { expect_refused(files_table); }
-TEST(Certificate, RefusesSignaturesThatDoNotHoldHere) { expect_refused(signature_table); }
-TEST(Certificate, RefusesArchivesThatCouldHarmOrHideSomething) { expect_refused(archive_table); }
-TEST(Certificate, RefusesWhatAnAllowedSignerSignedButTheResultsDoNotSay) { expect_refused(judgement_table); }
+TEST_F(Certificate, RefusesFilesThatWereChangedAfterTheSignature) { expect_refused(files_table); }
+TEST_F(Certificate, RefusesSignaturesThatDoNotHoldHere) { expect_refused(signature_table); }
+TEST_F(Certificate, RefusesArchivesThatCouldHarmOrHideSomething) { expect_refused(archive_table); }
+TEST_F(Certificate, RefusesWhatAnAllowedSignerSignedButTheResultsDoNotSay) { expect_refused(judgement_table); }
 
-TEST(Certificate, IsTheSameVerdictOnAnotherMachine) {
+TEST_F(Certificate, IsTheSameVerdictOnAnotherMachine) {
   EXPECT_EQ(lab().made.code, 0) << lab().made.text;
   EXPECT_TRUE(lab().made.text.starts_with(lab().good.string() + "\nVERDICT: ")) << lab().made.text;
   const auto said = lab().verify(lab().good, "signers", {"--site=" + (lab().at / "site.yaml").string(), "--all"});
@@ -306,7 +314,7 @@ TEST(Certificate, IsTheSameVerdictOnAnotherMachine) {
   EXPECT_EQ(said.lines().back(), lab().made.lines().back());
 }
 
-TEST(Certificate, OfTheReadmeIsWhatVerifySays) {
+TEST_F(Certificate, OfTheReadmeIsWhatVerifySays) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "c.tar";
   ASSERT_EQ(program({"certify", "--results=" + run.string(), "--key=" + (lab().at / "alice").string(),
@@ -325,7 +333,7 @@ TEST(Certificate, OfTheReadmeIsWhatVerifySays) {
   }
 }
 
-TEST(Certificate, CanBeCheckedWithStandardTools) {
+TEST_F(Certificate, CanBeCheckedWithStandardTools) {
   const auto at = lab().at.string();
   shell("cd " + at +
         " && mkdir plain && tar -xf good.tar -C plain && cd plain/1 && sha256sum --quiet -c SHA256SUMS && "
@@ -333,7 +341,7 @@ TEST(Certificate, CanBeCheckedWithStandardTools) {
         ">/dev/null");
 }
 
-TEST(Certificate, OfARunThatFailsVerifiesTooAndLeavesNothingBehind) {
+TEST_F(Certificate, OfARunThatFailsVerifiesTooAndLeavesNothingBehind) {
   const TemporaryFolder folder;
   const auto failing = folder.path() / "failing", rest = folder.path() / "tmp";
   fs::copy(run, failing);
@@ -353,7 +361,7 @@ TEST(Certificate, OfARunThatFailsVerifiesTooAndLeavesNothingBehind) {
   unsetenv("TMPDIR");
 }
 
-TEST(Certificate, NamesRulesThatDifferHereAndDoNotMatter) {
+TEST_F(Certificate, NamesRulesThatDifferHereAndDoNotMatter) {
   const auto looser = lab().at / "looser";
   fs::copy(source / "thresholds", looser);
   auto rules = read_file(looser / "h200-sxm.yaml");
@@ -367,7 +375,7 @@ TEST(Certificate, NamesRulesThatDifferHereAndDoNotMatter) {
       << said.text;
 }
 
-TEST(Certificate, RefusesWrongInputInOneLine) {
+TEST_F(Certificate, RefusesWrongInputInOneLine) {
   const TemporaryFolder folder;
   const auto& at = folder.path();
   const auto out = "--out=" + (at / "c.tar").string(), key = "--key=" + (lab().at / "alice").string();
@@ -413,7 +421,7 @@ TEST(Certificate, RefusesWrongInputInOneLine) {
   }
 }
 
-TEST(Certificate, RefusesAHugeFileWithoutReadingIt) {
+TEST_F(Certificate, RefusesAHugeFileWithoutReadingIt) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "huge.tar";
   write(file, "");

@@ -62,7 +62,12 @@ for run in 1 2; do
   cp -r "$root/tests/data/h200-sxm-4ranks-full/$run" "shakedown-471$run/vm/"
 done
 echo vm >roster
-ssh-keygen -q -t ed25519 -N '' -f mykey && echo "me $(<mykey.pub)" >signers
+if [[ -n ${CI:-} ]] || command -v ssh-keygen >/dev/null; then
+  ssh-keygen -q -t ed25519 -N '' -f mykey && echo "me $(<mykey.pub)" >signers
+else
+  echo "without ssh-keygen no certificate is signed or verified: ci/setup --tests installs it"
+  commands=$(grep -vE 'shakedown (certify|verify) ' <<<"$commands")
+fi
 mkdir ledger && export SHAKEDOWN_LEDGER=$PWD/ledger
 commands=${commands//shakedown-4711\/node7/shakedown-4711\/vm}  # where the results are
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10
