@@ -5,6 +5,7 @@
 #include "base/archive.hpp"
 #include "base/run_lock.hpp"
 #include "base/temporary_folder.hpp"
+#include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "certify/certificate.hpp"
 #include "certify/signature.hpp"
@@ -23,6 +24,7 @@ struct Draft {
   std::string sums;
 
   void add(const std::string& name, const std::string& text) {
+    if (one_line(name) != name) throw InputError(one_line(name) + ": its name has a control character; rename it");
     fs::create_directories(fs::absolute(name).parent_path());
     replace_file(name, text);
     sums += line_of_sums(text, name);
@@ -54,12 +56,13 @@ void add_results(const fs::path& folder, Draft& draft) {
   });
 }
 
-/// Copies the site file and the profiles, with the parts that they include, as their rules name them.
-void add_references(const GivenReferences& references, Draft& draft) {
+/// Copies the site file and all profiles, with the parts that they include: verify compares them all.
+void add_references(const Arguments& arguments, Draft& draft) {
+  const auto references = read_references(arguments);
   std::set<fs::path> files;
-  for (const Profile& profile : references.profiles) {
+  for (const Profile& profile : load_profiles(arguments.thresholds)) {
     files.insert(profile.file);
-    for (const Rule& rule : profile.rules) files.insert(rule.at.substr(0, rule.at.rfind(':')));
+    files.insert(profile.parts.begin(), profile.parts.end());
   }
   for (const auto& file : files) draft.add(fs::path(certificate::thresholds) / file.filename(), read_file(file));
   if (references.site) draft.add(certificate::site, read_file(references.site->file));
@@ -91,7 +94,7 @@ int certify(const Arguments& arguments, const std::string& version) {
   Draft draft;
   draft.add(certificate::about, json_text(AboutCertificate{run, version}, 2) + "\n");
   add_results(folder, draft);
-  add_references(read_references(absolute), draft);
+  add_references(absolute, draft);
   const Judged judged = certificate::judge_here();
   draft.add(certificate::verdict, verdict_json(judged.verdict));
   replace_file(certificate::sums, draft.sums);

@@ -16,13 +16,16 @@ constexpr const char* name_space = "shakedown";
 
 /// Runs ssh-keygen with a file as standard input, and without a terminal on which it would ask for a passphrase.
 CommandOutput keygen(std::vector<std::string> words, const std::string& input) {
-  std::vector<std::string> command{"sh", "-c", R"(in=$1; shift; exec setsid -w ssh-keygen -Y "$@" <"$in")", "sh",
-                                   input};
+  std::vector<std::string> command{
+      "sh", "-c", R"(in=$1; shift; exec env SSH_ASKPASS_REQUIRE=never setsid -w ssh-keygen -Y "$@" <"$in")", "sh",
+      input};
   command.insert(command.end(), words.begin(), words.end());
   auto output = output_of(command, keygen_limit);
   if (output.started && !output.timed_out && output.code != 127) return output;
-  throw CannotRead(output.timed_out ? "ssh-keygen: does not answer; try again"
-                                    : "ssh-keygen or setsid is missing; install openssh-client and util-linux");
+  throw CannotRead(
+      output.timed_out
+          ? "ssh-keygen: does not answer within 30 s; if ssh-agent waits for you, confirm the key, and try again"
+          : "ssh-keygen or setsid is missing; install openssh-client and util-linux");
 }
 
 /// Returns the output as one line.

@@ -39,6 +39,8 @@ std::string header(const std::string& name, std::size_t size, std::time_t time) 
     std::snprintf(number.data(), number.size(), "%0*llo", digits, static_cast<unsigned long long>(value));
     return std::string(number.data());
   };
+  constexpr std::size_t max_file_bytes = (std::size_t{1} << 33) - 1;  // of 11 octal digits
+  if (size > max_file_bytes) throw InputError(name + ": has more than 8 GiB, which a tar cannot hold");
   constexpr std::size_t max_name_bytes = 100, max_folder_bytes = 155;
   const auto slash =
       name.size() <= max_name_bytes ? std::string::npos : name.find('/', name.size() - max_name_bytes - 1);
@@ -144,9 +146,10 @@ void each_file_without_secrets(const fs::path& folder,
     const bool is_json = file.extension() == ".json" || file.extension() == ".jsonl";
     const auto text = is_json ? json_without_secrets(text_of(file)) : without_secrets(text_of(file));
     std::error_code error;
-    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(file, error);
+    const auto written = fs::last_write_time(file, error);
+    const auto age = error ? fs::file_time_type::duration() : fs::file_time_type::clock::now() - written;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
-    visit(name, text, std::time(nullptr) - seconds);
+    visit(name, text, std::max<std::time_t>(std::time(nullptr) - seconds, 0));
   }
 }
 

@@ -99,26 +99,39 @@ std::vector<std::string> differences(const Verdict& theirs, const Verdict& ours)
   return lines;
 }
 
+/// Returns the files of rules that this machine and the certificate do not have alike. All count, since a part without
+/// rules and a profile of other GPUs can decide a verdict and be named by none of its findings.
+std::set<std::string> other_files(const fs::path& own) {
+  const auto folder = is_folder(own) ? own : own.parent_path();
+  std::set<std::string> files;
+  for (const auto& place : {fs::path(certificate::thresholds), folder}) {
+    const auto names = names_in(place);
+    if (!names) throw CannotRead(place.string() + ": cannot be listed; try again");
+    for (const auto& name : *names) {
+      if (fs::path(name).extension() != ".yaml") continue;
+      const auto theirs = fs::path(certificate::thresholds) / name, ours = folder / name;
+      const bool is_alike = path_exists(theirs) && path_exists(ours) && read_file(theirs) == read_file(ours);
+      if (!is_alike) files.insert(theirs);
+    }
+  }
+  return files;
+}
+
 /// Returns the rules of the certificate that are not those of this machine. Errors: Refused if the state by the rules
 /// of this machine is another one.
 std::vector<std::string> changed_rules(const Verdict& verdict, const fs::path& own) {
-  const auto folder = is_folder(own) ? own : own.parent_path();
-  std::set<std::string> files;
-  for (const Finding& finding : verdict.findings) {
-    const auto file = file_of(finding.rule_at);
-    if (!file.starts_with(certificate::thresholds)) continue;
-    const auto ours = folder / fs::path(file).filename();
-    if (!path_exists(ours) || read_file(ours) != read_file(file)) files.insert(file);
-  }
+  const auto files = other_files(own);
   if (files.empty()) return {};
   const Judged here = certificate::judge_here(own);
   auto lines = differences(verdict, here.verdict);
+  const auto others = files.size() - 1;
+  const auto which = *files.begin() + (others == 0 ? "" : " and " + plural(others, "other file"));
   if (here.verdict.state != verdict.state) {
-    throw Refused(joined(files) + ": has other rules than this machine, which give \"" + verdict_line(here.verdict) +
+    throw Refused(which + ": not as on this machine, whose rules give \"" + verdict_line(here.verdict) +
                   "\" instead of \"" + verdict_line(verdict) + "\": " + (lines.empty() ? "" : lines.front()));
   }
-  lines.insert(lines.begin(), fmt::format("{}: is not the same file here; other limits: {}; the verdict is {} by both",
-                                          joined(files), lines.size(), name(verdict.state)));
+  lines.insert(lines.begin(), fmt::format("{}: not the same here; other limits: {}; the verdict is {} by both", which,
+                                          lines.size(), name(verdict.state)));
   return lines;
 }
 
@@ -168,7 +181,8 @@ void verify_here(const std::string& bytes, const Arguments& arguments, const std
   compare(read_file(certificate::verdict), judged.verdict, versions);
   const auto changed = changed_rules(judged.verdict, arguments.thresholds);
   std::printf("signed by: %s\n", signer.c_str());
-  std::printf("run %s: %zu files, all as signed; %s\n", about.run.c_str(), members.size(), versions.c_str());
+  std::printf("run %s: %zu files, all as signed; %s\n", one_line(about.run).c_str(), members.size(),
+              one_line(versions).c_str());
   std::printf("verdict: the same, byte for byte, judged again from %s\n",
               plural(judged.measured->files.size(), "result file").c_str());
   print_rules(judged.verdict, arguments.all);
@@ -176,9 +190,17 @@ void verify_here(const std::string& bytes, const Arguments& arguments, const std
     std::printf("site: %s\n",
                 arguments.site ? "the same file as here" : "that of the certificate; compare with --site=FILE");
   }
-  std::printf("changed rules: %s\n", changed.empty() ? "none" : changed.front().c_str());
-  for (std::size_t i = 1; i < changed.size(); ++i) std::printf("  %s\n", changed[i].c_str());
+  std::printf("changed rules: %s\n", changed.empty() ? "none" : one_line(changed.front()).c_str());
+  for (std::size_t i = 1; i < changed.size(); ++i) std::printf("  %s\n", one_line(changed[i]).c_str());
   std::puts(verdict_line(judged.verdict).c_str());
+}
+
+void refuse_huge(const fs::path& archive) {
+  const TimedCall call("stat", archive);
+  std::error_code none;  // of a file that cannot be read; read_file then says why
+  if (const auto size = fs::file_size(archive, none); !none && size > max_archive_bytes) {
+    throw Refused("is larger than 8 GiB");
+  }
 }
 
 }  // namespace
@@ -196,11 +218,7 @@ int verify(const Arguments& arguments, const std::string& version) {
     if (file) read_file(*file);  // unreadable input is not the fault of the certificate
   }
   try {
-    const TimedCall call("stat", archive);
-    std::error_code none;  // of a file that cannot be read; read_file then says why
-    if (const auto size = fs::file_size(archive, none); !none && size > max_archive_bytes) {
-      throw Refused("is larger than 8 GiB");
-    }
+    refuse_huge(archive);
     const std::string bytes = read_file(archive);
     const TemporaryFolder working;
     fs::current_path(working.path());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 #include "base/files.hpp"
@@ -155,7 +156,10 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (!set_in(environment, variable)) return std::nullopt;
   }
-  if (is_of_mpi(environment) || pod_of(environment)) return std::nullopt;
+  // A pod has RANK too. In an elastic job nobody but torchrun knows how many pods there are.
+  const bool is_pod = !set_in(environment, "LOCAL_RANK") &&
+                      (set_in(environment, "PET_NNODES") || set_in(environment, "PET_NPROC_PER_NODE"));
+  if (is_of_mpi(environment) || is_pod) return std::nullopt;
   launch.rank = number_in(environment, "RANK", 0);
   launch.ranks = number_in(environment, "WORLD_SIZE", 1);
   if (*launch.ranks == 0) throw CannotRun("WORLD_SIZE=0 is not a number of ranks: correct or unset it");
@@ -174,12 +178,26 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   return launch;
 }
 
+/// Returns a number of ranks of one host. Errors: InputError if no host can run so many, or if it is 0.
+int checked_ranks(int ranks, const std::string& variable) {
+  constexpr int max_ranks = 1024;  // mpirun would start more for minutes, and then run out of processes or memory
+  const auto given = variable + "=" + std::to_string(ranks);
+  if (ranks == 0) throw InputError(given + " measures nothing: unset it, or give a number of ranks");
+  if (ranks <= max_ranks) return ranks;
+  throw InputError(given + " is more than one host can run: give at most " + std::to_string(max_ranks));
+}
+
 /// Returns the launch of the ranks of this pod, if other pods start the other ranks of the job.
 std::optional<Launch> of_pods(const LaunchSite& site, Launch launch) {
   const auto pod = is_of_mpi(site.environment) ? std::nullopt : pod_of(site.environment);
   if (!pod || pod->count == 1) return std::nullopt;
-  const int gpus = number_in(site.environment, "SHAKEDOWN_RANKS", site.gpus);
-  const int each = pod->processes > 0 ? pod->processes : std::max(gpus, 1);
+  const int each =
+      pod->processes > 0
+          ? checked_ranks(pod->processes, "PET_NPROC_PER_NODE")
+          : checked_ranks(number_in(site.environment, "SHAKEDOWN_RANKS", std::max(site.gpus, 1)), "SHAKEDOWN_RANKS");
+  if (pod->count > std::numeric_limits<int>::max() / each) {
+    throw InputError("PET_NNODES or WORLD_SIZE=" + std::to_string(pod->count) + " is not a number of pods: correct it");
+  }
   const int first = pod->number * each;
   launch.rank = first;
   launch.ranks = pod->count * each;
@@ -466,11 +484,7 @@ Launch choose_launch(const LaunchSite& site) {
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_open_mpi(site, launch)) return *listed;
   if (auto listed = of_scheduler(site, launch)) return *listed;
-  constexpr int max_ranks = 1024;  // mpirun would start more for minutes, and then run out of processes or memory
-  if (ranks > max_ranks) {
-    throw InputError("SHAKEDOWN_RANKS=" + std::to_string(ranks) + " is more than one host can run: give at most " +
-                     std::to_string(max_ranks));
-  }
+  checked_ranks(ranks, "SHAKEDOWN_RANKS");
   refuse_promised_hosts(environment);
   refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);

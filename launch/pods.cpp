@@ -41,7 +41,12 @@ class LocalRanks {
     constexpr int interval_ms = 20;
     while (std::any_of(processes_.begin(), processes_.end(), [](pid_t process) { return process != 0; })) {
       reap();
-      if (failed_ && std::chrono::steady_clock::now() > *failed_ + grace_) end_all();
+      const auto now = std::chrono::steady_clock::now();
+      if (failed_ && now > *failed_ + 2 * grace_) {
+        end_all(SIGKILL);
+      } else if (failed_ && now > *failed_ + grace_) {
+        end_all(SIGTERM);
+      }
       poll(nullptr, 0, interval_ms);
     }
     return code_;
@@ -70,9 +75,9 @@ class LocalRanks {
     if (ended < 0 && errno == ECHILD) std::fill(processes_.begin(), processes_.end(), 0);
   }
 
-  void end_all() {
+  void end_all(int signal) {
     for (const pid_t process : processes_) {
-      if (process != 0) kill(process, SIGTERM);
+      if (process != 0) kill(process, signal);
     }
   }
 
@@ -107,7 +112,7 @@ std::optional<Pod> pod_of(const Environment& environment) {
 }
 
 int run_ranks_here(const std::vector<std::string>& words) {
-  if (words.size() < 3) return exit_usage;
+  if (words.size() < 3 || number_of(words[1], "COUNT") == 0) return exit_usage;
   return LocalRanks(number_of(words[0], "FIRST"), number_of(words[1], "COUNT"), {words.begin() + 2, words.end()})
       .wait();
 }

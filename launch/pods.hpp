@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "node/inventory.hpp"
+#include "base/environment.hpp"
 
 namespace shakedown {
 

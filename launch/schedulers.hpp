@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "node/inventory.hpp"
+#include "base/environment.hpp"
 
 namespace shakedown {
 

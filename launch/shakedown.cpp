@@ -460,7 +460,7 @@ int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_DFL);
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  // The parent processes of the supervisor and of the steps of ctest limit their time.
+  // The parent processes of the supervisor, of the steps of ctest and of the ranks of a pod limit their time.
   if (verb == "supervisor" || verb == "ctest" || verb == "ranks") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // accept handles these signals, because it ends with a verdict

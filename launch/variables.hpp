@@ -6,7 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/parse_number.hpp"
-#include "node/inventory.hpp"
+#include "base/environment.hpp"
 
 namespace shakedown {
 

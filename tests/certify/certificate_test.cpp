@@ -256,7 +256,7 @@ const std::vector<Tampering> judgement_table{
     {"a run with an injected fault is signed", "measured with an injected fault (slow)",
      [](Forgery& f) { f.replace(gemm, "\"fault\": null", "\"fault\": \"slow\""), f.sign(); }},
     {"the signed rules are looser than those here",
-     "thresholds/h200-sxm.yaml: has other rules than this machine, which give \"VERDICT: FAIL ",
+     "thresholds/h200-sxm.yaml: not as on this machine, whose rules give \"VERDICT: FAIL ",
      [](Forgery& f) { f.flags = {"--thresholds=" + (lab().at / "tight").string()}; }},
     {"the signed site is not ours", "site.yaml: is not the same file as ",
      [](Forgery& f) { f.flags = {"--site=" + (lab().at / "other_site.yaml").string()}; }},
@@ -369,10 +369,49 @@ TEST_F(Certificate, NamesRulesThatDifferHereAndDoNotMatter) {
   write(looser / "h200-sxm.yaml", rules.replace(limit, rules.find(',', limit) - limit, "40"));
   const auto said = lab().verify(lab().good, "signers", {"--thresholds=" + looser.string()});
   EXPECT_EQ(said.code, 0) << said.text;
-  EXPECT_NE(said.text.find(
-                "changed rules: thresholds/h200-sxm.yaml: is not the same file here; other limits: 1; the verdict is "),
-            std::string::npos)
+  EXPECT_NE(
+      said.text.find("changed rules: thresholds/h200-sxm.yaml: not the same here; other limits: 1; the verdict is "),
+      std::string::npos)
       << said.text;
+}
+
+// No finding names a part of other GPUs or a profile that is not there.
+TEST_F(Certificate, NamesRulesThatTheSignerTookAway) {
+  const TemporaryFolder folder;
+  const auto made_with = [&](const fs::path& rules, const std::string& name) {
+    const auto made = program({"certify", "--results=" + run.string(), "--key=" + (lab().at / "alice").string(),
+                               "--out=" + (folder.path() / name).string(), "--thresholds=" + rules.string()});
+    EXPECT_EQ(made.code, 0) << made.text;
+    return folder.path() / name;
+  };
+  const auto changed = folder.path() / "changed", removed = folder.path() / "removed";
+  fs::copy(source / "thresholds", changed);
+  write(changed / "pcie-gen5.yaml", read_file(changed / "pcie-gen5.yaml") + "# changed\n");
+  const auto changed_part = lab().verify(made_with(changed, "changed.tar"));
+  EXPECT_EQ(changed_part.code, 0) << changed_part.text;
+  EXPECT_NE(changed_part.text.find("changed rules: thresholds/pcie-gen5.yaml: not the same here; other limits: 0; the "
+                                   "verdict is PASS by both\n"),
+            std::string::npos)
+      << changed_part.text;
+  fs::copy(source / "thresholds", removed);
+  fs::remove(removed / "h200-sxm.yaml");
+  const auto without_profile = lab().verify(made_with(removed, "removed.tar"));
+  EXPECT_EQ(without_profile.code, 1) << without_profile.text;
+  EXPECT_NE(without_profile.text.find("thresholds/h200-sxm.yaml: not as on this machine, whose rules give \"VERDICT: "
+                                      "PASS 135/135"),
+            std::string::npos)
+      << without_profile.text;
+}
+
+TEST_F(Certificate, ShowsWhatTheSignerWroteInOneLine) {
+  const TemporaryFolder folder;
+  Forgery forged;
+  forged["certificate.json"] = "{\"run\": \"1\\nVERDICT: PASS\\u001b[2J\", \"shakedown\": \"0.1.0\"}";
+  forged.sign();
+  forged.write_to(folder.path() / "c.tar");
+  const auto said = lab().verify(folder.path() / "c.tar");
+  EXPECT_EQ(said.text.find("\nVERDICT: PASS\x1b"), std::string::npos) << said.text;
+  EXPECT_EQ(said.text.find('\x1b'), std::string::npos) << said.text;
 }
 
 TEST_F(Certificate, RefusesWrongInputInOneLine) {

@@ -136,6 +136,17 @@ TEST_F(LaunchChoice, APodOfATrainJobHasOnlyTheVariablesOfTorchrun) {
   elastic["PET_NNODES"] = "1:4";
   EXPECT_TRUE(has(refusal(site(elastic)), "torchrun: PET_NNODES=1:4 promises several hosts"))
       << "torchrun would decide how many pods take part";
+  auto with_master = elastic;
+  with_master.insert({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}});
+  EXPECT_TRUE(has(refusal(site(with_master)), "PET_NNODES=1:4 promises several hosts"))
+      << "one rank would measure one GPU of the pod";
+  auto many = job;
+  many["PET_NPROC_PER_NODE"] = "1025";
+  EXPECT_TRUE(has(refusal(site(many)), "PET_NPROC_PER_NODE=1025 is more than one host can run"));
+  many["PET_NPROC_PER_NODE"] = "1000", many["PET_NNODES"] = "2000000000";
+  EXPECT_TRUE(has(refusal(site(many)), "2000000000 is not a number of pods"));
+  many["PET_NPROC_PER_NODE"] = "auto", many["PET_NNODES"] = "4", many["SHAKEDOWN_RANKS"] = "0";
+  EXPECT_TRUE(has(refusal(site(many)), "SHAKEDOWN_RANKS=0 measures nothing"));
   auto lost = job;
   lost.erase("PET_MASTER_ADDR");
   EXPECT_TRUE(has(refusal(site(lost)), "torchrun: PET_NNODES=4 promises several hosts"));

@@ -90,6 +90,8 @@ class StrictDocument : public json::json_sax_t {
 std::string place_in(const std::string& text, std::size_t byte) {
   constexpr std::size_t max_shown = 20;
   const auto is_end = [](unsigned char c) { return std::isspace(c) != 0 || std::strchr(",:\"{}[]", c) != nullptr; };
+  if (text.empty()) return "an empty file";  // it changed since it was read
+  byte = std::min(byte, text.size() - 1);
   auto begin = byte;  // of the word that has this byte
   while (begin > 0 && !is_end(text[begin - 1])) --begin;
   const auto end = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(begin) + 1, text.end(), is_end);

@@ -162,6 +162,7 @@ void include_part(const Yaml& name, Profile& profile, Files& files) {
     name.refuse("\"" + name.text() +
                 "\" is not a file next to this one; name a part as in include: nvidia-preflight.yaml");
   }
+  profile.parts.push_back(file);
   const Yaml& yaml = files[file];
   const Members members = yaml.members({"schema", "part", "repeatability", "unjudged", "rules"});
   require_schema(members, yaml);

@@ -44,13 +44,13 @@ struct Conditions {
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
-  std::vector<std::string> equals_text = {};           // for facts that are texts: the permitted values
+  std::vector<std::string> equals_text = {};  // for facts that are texts: the permitted values
   /// For facts that are versions: the lowest permitted one, such as "535.129".
   std::optional<std::string> at_least = std::nullopt;
   /// True: all must have the value of the majority; those with another value are named.
   bool same = false;
-  std::optional<int> samples_min = std::nullopt;       // the minimum number of samples
-  std::optional<double> reference = std::nullopt;      // the reference from which min or max is computed
+  std::optional<int> samples_min = std::nullopt;   // the minimum number of samples
+  std::optional<double> reference = std::nullopt;  // the reference from which min or max is computed
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
@@ -93,6 +93,7 @@ struct Match {
 struct Profile {
   std::string name;
   std::filesystem::path file;
+  std::vector<std::filesystem::path> parts;  // the files that it includes
   Match match;
   Peaks peak;
   /// Families that need no rules; a comment in the file gives the reason.
