@@ -47,8 +47,10 @@ sbatch -Q -p main --exclusive -w node-a1 --wrap "sleep 3" >/dev/null
 squeue -h -S -p -o '%j %p' | grep daily-node | sort -k2 -g -r | sed 's/^/queue: /'
 sbatch -Q -W -o again.log "$SHAKEDOWN_HOME/ci/slurm/daily.sbatch" 7 --partition=idle; echo "as a job $? $(<again.log)"
 within '[[ $(starts) == 7 ]]'
+job=none
 for ((preemption = 1; preemption <= preemptions; preemption++)); do
-  read -r job node < <(squeue -h -p idle -t running -o '%A %N' | shuf -n 1)
+  # Not the job that has just started again: Slurm cancels a job that it cannot requeue while its start is under way.
+  read -r job node < <(squeue -h -p idle -t running -o '%A %N' | grep -v "^$job " | shuf -n 1)
   before=$(starts)
   sbatch -Q -p main --exclusive -w "$node" --wrap true >/dev/null
   within "[[ -z \$(squeue -h -j $job -t running) ]]" || break
