@@ -103,16 +103,17 @@ std::vector<std::string> differences(const Verdict& theirs, const Verdict& ours)
 /// rules and a profile of other GPUs can decide a verdict and be named by none of its findings.
 std::set<std::string> other_files(const fs::path& own) {
   const auto folder = is_folder(own) ? own : own.parent_path();
-  std::set<std::string> files;
+  std::set<std::string> all, files;
   for (const auto& place : {fs::path(certificate::thresholds), folder}) {
     const auto names = names_in(place);
     if (!names) throw CannotRead(place.string() + ": cannot be listed; try again");
-    for (const auto& name : *names) {
-      if (fs::path(name).extension() != ".yaml") continue;
-      const auto theirs = fs::path(certificate::thresholds) / name, ours = folder / name;
-      const bool is_alike = path_exists(theirs) && path_exists(ours) && read_file(theirs) == read_file(ours);
-      if (!is_alike) files.insert(theirs);
-    }
+    all.insert(names->begin(), names->end());
+  }
+  for (const auto& name : all) {
+    if (fs::path(name).extension() != ".yaml") continue;
+    const auto theirs = fs::path(certificate::thresholds) / name, ours = folder / name;
+    const bool is_alike = path_exists(theirs) && path_exists(ours) && read_file(theirs) == read_file(ours);
+    if (!is_alike) files.insert(theirs);
   }
   return files;
 }
