@@ -101,7 +101,7 @@ const std::string steps = "bench_train_step bench_lora_step";
 const std::string readers = "report nodes acceptance_test", judging = measuring + " " + readers;
 const std::string comparing = judging + " regress";
 const std::string baselines = "baseline_create baseline_merge baseline_show";
-const std::string ledgers = "ledger_add history retest";
+const std::string ledgers = "ledger_add history retest claim";
 const std::string all_judges = comparing + " archive compare demo stored fleet " + ledgers + " " + baselines;
 
 const std::string certifying = " certify verify";
@@ -154,7 +154,7 @@ const FlagTable rows{
     {"--lost", "=A,B", "bench", "hosts that were lost in these crashes (recorded)", list},
     {"--tolerate-errors", "", "bench", "exit with 0 even if rows have errors"},
     {"judgement"},
-    {"--results", "=F[,F...]", readers + " regress archive certify baseline_create ledger_add",
+    {"--results", "=F[,F...]", readers + " regress archive certify claim baseline_create ledger_add",
      "result files, or folders of them; in a folder of runs, the latest run", list},
     {"--results", "=DIR[,DIR...]", "fleet",
      "folders of runs, such as DIR/NODE/RUN; the newest complete run of each node", list},
@@ -175,7 +175,8 @@ const FlagTable rows{
      list},
     {"--run-id", "=ID", readers, "id that all files must have; @FILE reads it from FILE"},
     {"--mixed-runs", "", readers, "permit files of different runs"},
-    {"--allow-faults", "", comparing + " compare fleet ledger_add", "permit results with an injected fault, for tests"},
+    {"--allow-faults", "", comparing + " compare claim fleet ledger_add",
+     "permit results with an injected fault, for tests"},
     {"--min-effect", "=X", "regress compare", "smallest relative change to report (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR; add this run if no figure is worse"},
     {"--ledger", "=DIR", "accept " + ledgers,
@@ -185,6 +186,7 @@ const FlagTable rows{
     {"--reason", "=TEXT", "ledger_add", "why, in one line"},
     {"--due", "=DAYS", "history", "print only the nodes without a whole run in the last DAYS days, the oldest first",
      positive<double>},
+    {"--price", "=N", "claim", "price of a GPU for an hour, in any currency", positive<double>},
     {"--key", "=FILE", "certify", "key of ssh-keygen that signs, or the public key of one that ssh-agent has"},
     {"--signers", "=FILE", "verify", "allowed signers, with a line NAME KEY for each (ssh-keygen(1), ALLOWED SIGNERS)"},
     {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL"},

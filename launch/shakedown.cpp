@@ -42,6 +42,7 @@
 #include "launch/supervisor.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
+#include "report/claim.hpp"
 #include "report/compare.hpp"
 #include "report/culprits.hpp"
 #include "report/fleet.hpp"
@@ -242,6 +243,9 @@ const std::vector<Verb>& verbs() {
       {"ledger add", "--event=E --node=N [--reason=TEXT] | --results=F",
        "record what was done to a node, or a stored run", Verb::arguments,
        [](const Call& call) { return add_to_ledger(call.arguments); }},
+      {"claim", "--results=DIR [--ledger=DIR] [--site=F] [--price=N]",
+       "print a claim about a failed run: GPUs, figures, hours and money", Verb::arguments,
+       [](const Call& call) { return claim(call.arguments); }},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
       {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]",

@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr int max_depth = 3;                 // DIR/JOB/NODE/RUN
-constexpr std::size_t max_lines_shown = 20;  // for the list of nodes, and for the list of skipped runs
 
 /// A run that was found, but of which only the beginning has been read.
 struct Candidate {

@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t max_lines_shown = 20;
-
 std::string day_of(const std::string& time) { return time.substr(0, time.find('T')); }
 
 std::string counts_text(const History& history) {

@@ -42,13 +42,6 @@ std::vector<std::string> roster_of(const Arguments& arguments) {
   return hosts.empty() && arguments.site ? read_site(*arguments.site).roster : hosts;
 }
 
-int warn_of_unreadable(const Ledger& ledger, int code) {
-  for (const UnreadableEvent& event : ledger.unreadable)
-    std::fprintf(stderr, "shakedown: %s; the event is left out: restore it, or remove it\n",
-                 one_line(event.why).c_str());
-  return ledger.unreadable.empty() || code == 1 ? code : 3;
-}
-
 /// Returns which runs have the courses of a node's GPUs, of a GPU, or of a metric.
 std::function<bool(const LedgerEvent&)> concerning(const std::string& what, const std::vector<LedgerEvent>& events) {
   std::set<std::string> gpus, nodes;
@@ -112,6 +105,13 @@ std::string retest_text(const NodeRecord& node, const fs::path& ledger) {
 std::optional<fs::path> ledger_of(const Arguments& arguments) {
   if (arguments.ledger || !arguments.site) return arguments.ledger;
   return read_site(*arguments.site).ledger;
+}
+
+int warn_of_unreadable(const Ledger& ledger, int code) {
+  for (const UnreadableEvent& event : ledger.unreadable)
+    std::fprintf(stderr, "shakedown: %s; the event is left out: restore it, or remove it\n",
+                 one_line(event.why).c_str());
+  return ledger.unreadable.empty() || code == 1 ? code : 3;
 }
 
 int record_run(const fs::path& ledger, const Judged& judged, const fs::path& run, const std::string& run_id, int code) {

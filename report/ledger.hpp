@@ -5,11 +5,15 @@
 #include <optional>
 
 #include "report/arguments.hpp"
+#include "thresholds/ledger/ledger.hpp"
 
 namespace shakedown {
 
 /// Returns the folder of --ledger, SHAKEDOWN_LEDGER or the site file; nullopt if none names one.
 std::optional<std::filesystem::path> ledger_of(const Arguments&);
+
+/// Prints a line on stderr for each event that could not be read. Returns `code`, or 3 instead of 0 if there is one.
+int warn_of_unreadable(const Ledger&, int code);
 
 /// Adds an event for each node of a run to this ledger. Returns `code`, or 3 instead of 0 with a line on stderr
 /// if the ledger cannot be written. `run_id` is for a run without results.

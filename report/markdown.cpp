@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "report/escape.hpp"
 #include "report/family_figures.hpp"
+#include "report/markdown_table.hpp"
 #include "report/words.hpp"
 #include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/judge/headline.hpp"
@@ -14,32 +15,16 @@ namespace {
 // The maximum numbers of table rows. A row has about 300 bytes.
 constexpr std::size_t max_bad_rows = 200, max_good_rows = 1000;
 
-std::string row(std::initializer_list<std::string> cells) {
-  std::string line = "|";
-  for (const std::string& cell : cells) line += " " + markdown_escaped(cell) + " |";
-  return line + "\n";
-}
-
-std::string head(std::initializer_list<std::string> cells) {
-  std::string line = row(cells) + "|";
-  for (std::size_t i = 0; i < cells.size(); ++i) line += " --- |";
-  return line + "\n";
-}
-
-std::string more(std::size_t all, std::size_t shown) {
-  return all > shown ? "\nand " + std::to_string(all - shown) + " more\n" : "";
-}
-
 std::string table(const std::vector<const Finding*>& findings, std::size_t most) {
   if (findings.empty()) return "";
   const std::size_t shown = std::min(findings.size(), most);
-  std::string rows = head({"finding", "worst value", "limit", "where", "status", "detail"});
+  std::string rows = markdown_head({"finding", "worst value", "limit", "where", "status", "detail"});
   for (std::size_t i = 0; i < shown; ++i) {
     const Finding& finding = *findings[i];
-    rows += row({named_text(finding.key, finding.metric), value_text(finding), limit_text(finding), worst_text(finding),
-                 status_text(finding), finding.detail});
+    rows += markdown_row({named_text(finding.key, finding.metric), value_text(finding), limit_text(finding),
+                          worst_text(finding), status_text(finding), finding.detail});
   }
-  return rows + more(findings.size(), shown);
+  return rows + markdown_rest(findings.size(), shown);
 }
 
 std::string good_table(const Verdict& verdict) {
@@ -53,10 +38,11 @@ std::string good_table(const Verdict& verdict) {
 std::string figures(const Verdict& verdict) {
   std::string rows;
   for (const auto& [finding, margin] : family_figures(verdict)) {
-    rows += row({readable(finding->key), value_text(*finding), worst_text(*finding), limit_text(*finding),
-                 percent_text(margin), usual_text(*finding)});
+    rows += markdown_row({readable(finding->key), value_text(*finding), worst_text(*finding), limit_text(*finding),
+                          percent_text(margin), usual_text(*finding)});
   }
-  return rows.empty() ? "" : "\n" + head({"figure", "worst value", "where", "limit", "margin", "normal"}) + rows;
+  return rows.empty() ? ""
+                      : "\n" + markdown_head({"figure", "worst value", "where", "limit", "margin", "normal"}) + rows;
 }
 
 std::string unjudged(const Verdict& verdict) {
@@ -64,11 +50,12 @@ std::string unjudged(const Verdict& verdict) {
   std::size_t all = 0;
   for (const Unjudged& point : verdict.unjudged) {
     if (++all > max_good_rows) continue;
-    rows += row({joined_words(point.key, point.metric),
-                 point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail});
+    rows += markdown_row({joined_words(point.key, point.metric),
+                          point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail});
   }
   return all == 0 ? ""
-                  : head({"measured, judged by no rule", "value"}) + rows + more(all, std::min(all, max_good_rows));
+                  : markdown_head({"measured, judged by no rule", "value"}) + rows +
+                        markdown_rest(all, std::min(all, max_good_rows));
 }
 
 std::string details(const std::string& title, const std::string& body) {
@@ -85,7 +72,7 @@ std::string causes(const Verdict& verdict) {
     out += "- " + markdown_escaped(text(fault)) + (fault.next.empty() ? "" : " Next: " + markdown_escaped(fault.next)) +
            "\n";
   }
-  return all < 2 ? "" : "\nCauses:\n\n" + out + more(all, std::min(all, max_offenders));
+  return all < 2 ? "" : "\nCauses:\n\n" + out + markdown_rest(all, std::min(all, max_offenders));
 }
 
 std::string next_steps(const Verdict& verdict) {
@@ -96,7 +83,7 @@ std::string next_steps(const Verdict& verdict) {
     out += "- " + markdown_escaped(joined_words(finding->key, finding->metric)) + ": " +
            markdown_escaped(finding->next) + "\n";
   }
-  return out.empty() ? "" : "\nNext:\n\n" + out + more(all, std::min(all, max_offenders));
+  return out.empty() ? "" : "\nNext:\n\n" + out + markdown_rest(all, std::min(all, max_offenders));
 }
 
 }  // namespace
@@ -120,13 +107,13 @@ std::string markdown_text(const Regression& regression) {
     std::size_t all = 0;
     for (const Change& change : regression.changes) {
       if (is_quiet(change) != quiet || ++all > max_good_rows) continue;
-      text += row({joined_words(change.key, change.metric), value_text(change.before, change.metric),
-                   value_text(change.after, change.metric), change_text(change), count_text(change),
-                   std::string(name(change.trend)), change.detail});
+      text += markdown_row({joined_words(change.key, change.metric), value_text(change.before, change.metric),
+                            value_text(change.after, change.metric), change_text(change), count_text(change),
+                            std::string(name(change.trend)), change.detail});
     }
     if (all == 0) return std::string();
-    return head({"benchmark", "baseline", "now", "change", "launches", "status", "detail"}) + text +
-           more(all, std::min(all, max_good_rows));
+    return markdown_head({"benchmark", "baseline", "now", "change", "launches", "status", "detail"}) + text +
+           markdown_rest(all, std::min(all, max_good_rows));
   };
   if (const std::string loud = rows(false); !loud.empty()) out += "\n" + loud;
   for (const std::string& note : regression.notes) out += "\nNote: " + markdown_escaped(note) + "\n";

@@ -11,6 +11,9 @@
 
 namespace shakedown {
 
+/// The number of lines of a list that is shown without --all.
+inline constexpr std::size_t max_lines_shown = 20;
+
 struct TerminalStyle {
   bool color = false;
   std::size_t width = 120;  // columns of tables; 120 fit into a terminal and a CI log without a line break

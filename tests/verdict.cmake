@@ -71,7 +71,7 @@ target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_
 # The real programs as users run them: exit codes, last lines, files.
 shakedown_test(acceptance_cli_test unit PROGRAM report_tests
   SOURCES report/acceptance_cli_test.cpp report/report_files_test.cpp report/baseline_cli_test.cpp report/dying_judge_test.cpp
-    report/readme_examples_test.cpp report/nodes_verb_test.cpp)
+    report/readme_examples_test.cpp report/nodes_verb_test.cpp report/claim_test.cpp)
 shakedown_test(judge_apart_test unit PROGRAM report_tests SOURCES report/judge_apart_test.cpp)
 add_library(dying_judge MODULE faults/dying_judge.cpp)  # preloaded
 target_link_libraries(dying_judge PRIVATE shakedown_options ${CMAKE_DL_LIBS})

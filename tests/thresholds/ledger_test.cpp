@@ -10,6 +10,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge/judge.hpp"
 #include "thresholds/ledger/courses.hpp"
+#include "thresholds/ledger/outages.hpp"
 #include "thresholds/ledger/states.hpp"
 #include "thresholds/rehearsal/fleet.hpp"
 #include "thresholds/rules/applicability.hpp"
@@ -150,6 +151,50 @@ TEST(AGpu, IsFollowedToAnotherNodeByItsSerialNumber) {
   const auto courses = courses_of(events, [](const auto& unit, auto&, auto&, auto&) { return unit == "s1"; });
   ASSERT_EQ(courses.size(), 2u);
   EXPECT_EQ(courses[0].values.size(), 3u);
+}
+
+TEST(AnOutage, IsProvenUntilTheLastFailedRunAndEndsWithTheGoodOneAfterIt) {
+  const std::vector<LedgerEvent> events{run(0), run(1, NodeState::bad), run(2, NodeState::bad), run(4), run(5)};
+  const auto outages = outages_of(events);
+  ASSERT_EQ(outages.size(), 1u) << "one GPU of two was at fault";
+  EXPECT_EQ(outages[0].gpu + " " + outages[0].node + " " + outages[0].device, "s1 node7 H200");
+  EXPECT_EQ(outages[0].runs.size(), 2u);
+  EXPECT_DOUBLE_EQ(outages[0].proven_hours(), 24);
+  ASSERT_NE(outages[0].end, nullptr);
+  EXPECT_EQ(outages[0].end->id, "id4");
+  EXPECT_DOUBLE_EQ(outages[0].hours(day(20)), 72);
+}
+
+TEST(AnOutage, IsNotEndedByARunThatDidNotMeasureWhatFailedOrDecidedNothing) {
+  const std::vector<LedgerEvent> events{run(1, NodeState::bad), without(run(2), "hbm"), run(3, NodeState::undecided)};
+  const auto outages = outages_of(events);
+  ASSERT_EQ(outages.size(), 1u);
+  EXPECT_EQ(outages[0].end, nullptr);
+  EXPECT_DOUBLE_EQ(outages[0].hours(day(4)), 72);
+  EXPECT_DOUBLE_EQ(outages[0].proven_hours(), 0);
+}
+
+TEST(AnOutage, EndsWhereTheGpuIsGoodInAnotherNodeOrAnotherGpuHasItsPlace) {
+  LedgerEvent moved = run(2), replaced = run(3);
+  moved.node = "node8";
+  moved.gpus = {{0, "s1", "GPU-1", "H200"}};
+  replaced.gpus[1] = {1, "s9", "GPU-9", "H200"};
+  for (const LedgerEvent& end : {moved, replaced}) {
+    const std::vector<LedgerEvent> events{run(1, NodeState::bad), end};
+    const auto outages = outages_of(events);
+    ASSERT_EQ(outages.size(), 1u);
+    EXPECT_EQ(outages[0].end, &events[1]) << end.node;
+  }
+}
+
+TEST(AnOutage, OfANodeIsOneOfEachOfItsGpus) {
+  LedgerEvent bad = run(1, NodeState::bad);
+  bad.gpus[1].accused = false;
+  const std::vector<LedgerEvent> events{bad, run(2), run(3, NodeState::bad)};
+  const auto outages = outages_of(events);
+  ASSERT_EQ(outages.size(), 3u) << "two of the node, and a new one of the GPU";
+  EXPECT_EQ(outages[0].gpu + outages[1].gpu + outages[2].gpu, "s0s1s1");
+  EXPECT_EQ(outages[2].end, nullptr);
 }
 
 /// A generated run of one machine with eight GPUs, judged, as an event.

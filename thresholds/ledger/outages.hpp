@@ -1,0 +1,29 @@
+// The times in which a GPU was at fault, from the runs of a ledger. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "thresholds/ledger/event.hpp"
+
+namespace shakedown {
+
+/// A time that begins with the first run that found a GPU at fault. Ends with the first good run that measured the GPU
+/// and everything that had failed, or with a good run of the node in which another GPU has its place.
+struct Outage {
+  std::string gpu;  // serial number, or UUID
+  std::string node, device;
+  std::vector<const LedgerEvent*> runs;  // that found it at fault, by time; never empty
+  const LedgerEvent* end = nullptr;      // null: no good run has followed
+
+  /// Returns the hours from the first of these runs to the last one: the GPU was at fault at both.
+  double proven_hours() const;
+  /// Returns the hours from the first of these runs to the end, or to `now` (UTC, ISO 8601).
+  double hours(const std::string& now) const;
+};
+
+/// Returns the outages by the time at which they began. A run that names no GPU of a bad node counts for all GPUs of
+/// the node. `events` are by time, with their figures, and must outlive the outages.
+std::vector<Outage> outages_of(const std::vector<LedgerEvent>& events);
+
+}  // namespace shakedown
