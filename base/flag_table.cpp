@@ -61,6 +61,14 @@ std::string lower_half(const Flag&, const std::string& value) {
       value, [](double x) { return x >= 0 && x < 0.5; }, "must be at least 0 and below 0.5, such as 0.01");
 }
 
+std::string prices(const Flag& flag, const std::string& value) {
+  const auto words = words_of_list(value);
+  const bool good = words.size() <= 2 && std::ranges::all_of(words, [&](const std::string& word) {
+                      return positive<double>(flag, word).empty();
+                    });
+  return good ? "" : "must be one or two positive numbers, such as 2.5,3.1";
+}
+
 std::string columns(const Flag&, const std::string& value) {
   return unless<int>(
       value, [](int n) { return n >= 40; }, "must be a number of columns, at least 40");
@@ -187,6 +195,7 @@ const FlagTable rows{
     {"--due", "=DAYS", "history", "print only the nodes without a whole run in the last DAYS days, the oldest first",
      positive<double>},
     {"--price", "=N", "claim", "price of a GPU for an hour, in any currency", positive<double>},
+    {"--price", "=A[,B]", "compare", "price of a GPU for an hour in A and in B, in any currency: adds costs", prices},
     {"--key", "=FILE", "certify", "key of ssh-keygen that signs, or the public key of one that ssh-agent has"},
     {"--signers", "=FILE", "verify", "allowed signers, with a line NAME KEY for each (ssh-keygen(1), ALLOWED SIGNERS)"},
     {"--partial-ok", "", "accept report acceptance_test", "exit with 0 for PARTIAL"},

@@ -88,7 +88,7 @@ Arguments arguments_of(const GivenFlags& given, const std::vector<std::string>& 
   given("--allow-different", a.regression.allow_different)("--store", a.store)("--out", a.out)("--floors", a.floors);
   given("--quantile", a.floor_options.quantile)("--margin", a.floor_options.margin)("--site", a.site);
   given("--color", a.color)("--width", a.width)("--all", a.all)("--explain", a.explain)("--fault", a.fault);
-  given("--event", a.event)("--node", a.node)("--reason", a.reason)("--due", a.due)("--price", a.price);
+  given("--event", a.event)("--node", a.node)("--reason", a.reason)("--due", a.due)("--price", a.prices);
   given("--key", a.key)("--signers", a.signers);
   if (const char* named = std::getenv("SHAKEDOWN_LEDGER"); named != nullptr && *named != 0) a.ledger = named;
   given("--ledger", a.ledger);

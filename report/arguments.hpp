@@ -42,7 +42,7 @@ struct Arguments {
   std::filesystem::path key;                     // for certify: signs
   std::optional<std::filesystem::path> signers;  // for verify: the allowed signers
   std::optional<double> due;                     // for history: days since the last whole run
-  std::optional<double> price;                   // for claim: of a GPU for an hour
+  std::vector<double> prices;                    // of a GPU for an hour: for claim one, for compare those of A and B
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;

@@ -158,7 +158,8 @@ int claim(const Arguments& arguments) {
   std::erase_if(outages, [&](const Outage& outage) {
     return std::ranges::none_of(outage.runs, [&](const LedgerEvent* run) { return is_of_run(*run); });
   });
-  std::fputs(claim_text(judged.verdict, outages, utc_now(), arguments.price,
+  std::fputs(claim_text(judged.verdict, outages, utc_now(),
+                        arguments.prices.empty() ? std::nullopt : std::optional(arguments.prices.front()),
                         arguments.all ? std::numeric_limits<std::size_t>::max() : max_lines_shown)
                  .c_str(),
              stdout);

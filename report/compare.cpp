@@ -37,6 +37,25 @@ Table::Cell judgement(const Change& change) {
   return {change.trend == Trend::same ? "same" : "not sure"};
 }
 
+/// Returns what a million tokens, or an EFLOP (10^18 operations), cost on a GPU at these prices for its hour: price / (3600 s *
+/// rate) of each figure that is such a rate. Empty if the runs have none.
+std::string costs_text(const Regression& regression, const std::vector<double>& prices, const TerminalStyle& style) {
+  const auto cost = [](double price, double rate) { return 1e6 * price / (3600 * rate); };
+  Table table({{"cost"}, {"A"}, {"B"}, {"difference"}});
+  bool any = false;
+  for (const Change& change : regression.changes) {
+    const bool is_tokens = change.metric == "tokens_per_s";
+    if (!(is_tokens || change.metric == "tflops") || !change.before || !change.after) continue;
+    const double a = cost(prices.front(), *change.before), b = cost(prices.back(), *change.after);
+    table.add_words({std::string(is_tokens ? "1,000,000 tokens: " : "1 EFLOP: ") + change.key.text(),
+                     fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), fmt::format("{:+.1f} %", 100 * (b / a - 1))});
+    any = true;
+  }
+  if (!any) return "";
+  return fmt::format("\ncosts at {} for a GPU hour in A and {} in B:\n", prices.front(), prices.back()) +
+         table.text(style.table());
+}
+
 }  // namespace
 
 int compare(const Arguments& arguments) {
@@ -63,6 +82,8 @@ int compare(const Arguments& arguments) {
                judgement(change)});
   }
   std::fputs(table.text(style_of(arguments).table()).c_str(), stdout);
+  if (!arguments.prices.empty())
+    std::fputs(costs_text(regression, arguments.prices, style_of(arguments)).c_str(), stdout);
   for (const auto& note : regression.notes) std::printf("note: %s\n", printable(note).c_str());
   return 0;
 }

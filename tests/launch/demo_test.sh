@@ -32,6 +32,14 @@ run 0 "$shakedown" compare good shakedown-demo --allow-faults --width=200
 expect "two runs stand side by side" prints '^figure +A: good +B: shakedown-demo +difference +95 % interval'
 expect "  with figures, difference, spread and whether it is real" prints '^hbm/op:read.* 4[0-9.]+ GB/s +4[0-9.]+ GB/s +-1[12]\.[0-9] % +-1[23]\.[0-9] % to -1[01]\.[0-9] % +B is worse'
 expect "  and what is equal is called so" prints '^gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops .*\+0\.0 % .* same'
+expect "  and no costs without a price" eval '! prints EFLOP'
+run 0 "$shakedown" compare "$stored/1" "$stored/1" --price=3.6,7.2 --width=200
+expect "with prices, the costs of operations and tokens stand there" eval 'prints "^costs at 3.6 for a GPU hour in A and 7.2 in B" &&
+  prints "^1,000,000 tokens: lora_step/[^ ]+ +0\.0[0-9]+ +0\.[01][0-9]+ +\+100.0 %"'
+expect "  which follow from rate and price" awk '/^gemm\/dtype:bf16\/m:8192\/n:8192\/k:8192 tflops/ {rate = $3}
+  /EFLOP: gemm\/dtype:bf16\/m:8192\/n:8192\/k:8192 / {cost = $(NF - 3)} END {exit !(cost * rate > 999 && cost * rate < 1001)}' out
+run 2 "$shakedown" compare "$stored/1" "$stored/2" --price=1,2,3
+expect "  and three prices are refused" says "must be one or two positive numbers"
 run 2 "$shakedown" compare good shakedown-demo
 expect "  made-up results only if that is allowed" says 'injected fault'
 run 0 "$shakedown" archive --results="$stored/1" --out=one.tar
