@@ -71,7 +71,8 @@ class Work {
   virtual void reset() = 0;
 
   /// Checks the output of the last operation against an independent reference, and that every operation since the last
-  /// stage or reset has left its own output. Local; a collective Work may communicate with its peers.
+  /// stage or reset has left its own output. Local, except for a collective: all its ranks call it together, and it may
+  /// communicate.
   virtual Check verify() = 0;
 
   /// Returns a sum over all bits of the output of the last operation (digest_of), which is equal for equal inputs.
@@ -111,8 +112,8 @@ class Work {
   /// for a peer copy, nullopt for an idle rank. Valid after connect.
   virtual std::optional<int> credited_rank(int own_rank) const { return own_rank; }
 
-  /// Returns additional metrics of this rank after verify. A collective Work may communicate with its peers and
-  /// measure.
+  /// Returns additional metrics of this rank after verify. For a collective, all ranks call it together,
+  /// and it may communicate and time further operations.
   virtual Metrics metrics() { return {}; }
 
   /// Returns an external reason, such as a full disk, why operations since the last reset were not done; empty if they

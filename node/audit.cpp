@@ -166,7 +166,7 @@ const std::array<Audit, 13>& audits() {
       {"iommu", iommu, "copies between GPUs and NICs are translated, or go through the processor", "cat /proc/cmdline",
        "NVIDIA, NCCL user guide, troubleshooting; Linux, kernel-parameters: iommu=pt"},
       {"uverbs", uverbs, "NCCL finds no InfiniBand or RoCE and uses sockets", "ls /dev/infiniband",
-       "rdma-core: a container needs the device files of its NICs"},
+       "rdma-core: a container sees a NIC only if it has the files of it in /dev/infiniband"},
       {"nouveau", nouveau, "two drivers for one GPU: NVIDIA's may not load", "lsmod | grep nouveau",
        "NVIDIA driver installation guide: disable nouveau"},
       {"gdrcopy", gdrcopy, "small messages between hosts take some us longer", "modprobe gdrdrv",

@@ -112,7 +112,7 @@ class MemoryLatency final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> make(const MemoryLatencySpec& spec, HostDevice&) {
-  if (spec.engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
+  if (spec.engine != Engine::cpu) throw Unsupported("without a GPU, only rows with engine:cpu can be measured");
   constexpr std::size_t most = std::size_t{1} << 32;  // limit of an offset in the lower half of a word
   if (spec.bytes < chase::node_bytes || spec.bytes > most) {
     throw std::invalid_argument("latency needs 128 bytes to 4 GiB");

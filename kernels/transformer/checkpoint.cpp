@@ -198,7 +198,8 @@ void require_room(const fs::path& folder, std::size_t bytes) {
     refuse(folder, "no checkpoint can be written there; choose a folder that all ranks see", errno);
   const double room = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (static_cast<double>(bytes) <= room) return;
-  refuse(folder, fmt::format("has room for {:.3g} GB, and a checkpoint next to an older one needs {:.3g} GB: choose "
+  refuse(folder, fmt::format("has room for {:.3g} GB, but a checkpoint that is written before the last one is deleted "
+                             "needs {:.3g} GB more: choose "
                              "another folder",
                              room / 1e9, static_cast<double>(bytes) / 1e9));
 }

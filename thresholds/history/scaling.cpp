@@ -178,10 +178,10 @@ class Scaling {
       shown.efficiency = part;
       if (size > base_size) shown.limited_by = loss_of_step(*base.benchmark, *at.benchmark);
       if (size == base_size || (!by_nodes_ && size != largest)) continue;
-      judge(shown, *kind->least_scaling,
-            "of each rank: " + steps + (shown.limited_by.empty() ? "" : "; " + shown.limited_by),
-            by_nodes_ ? "the same benchmark on one node: the slowest rank there"
-                      : "the same benchmark with fewer ranks");
+      judge(
+          shown, *kind->least_scaling,
+          "of each rank: " + steps + (shown.limited_by.empty() ? "" : "; " + shown.limited_by),
+          by_nodes_ ? "the same benchmark on one node: the slowest rank there" : "the same benchmark with fewer ranks");
     }
   }
 
@@ -231,8 +231,7 @@ class Scaling {
       shown.limited_by = node_limits ? "the rate of one node, " + number_text(expected) + " GB/s"
                                      : network + number_text(expected) + " GB/s";
       judge(shown, allreduce_part,
-            size_text(size, "node") + ": " + number_text(at.rate) + " of " + number_text(expected) +
-                " GB/s that are expected; limited by " + shown.limited_by,
+            size_text(size, "node") + ": " + number_text(at.rate) + " GB/s; upper limit: " + shown.limited_by,
             "the smaller of one node's rate and of " + source + " (docs/measuring.md)");
     }
   }

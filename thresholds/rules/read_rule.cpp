@@ -248,7 +248,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   rule.limits =
       read_limits(members, yaml, rule.metric, is_fact && fact_kind(rule.benchmark, rule.metric) == FactKind::text);
   if (!is_fact && rule.limits.same) {
-    members.at("same").refuse("only facts of pre-flight can be the same; write spread_max");
+    members.at("same").refuse("`same` limits only facts of pre-flight; for a measured value write spread_max");
   }
   if (rule.limits.spread_max && rule.every == Every::run) {
     members.at("spread_max").refuse("spread_max compares ranks; write every: rank");

@@ -97,7 +97,8 @@ inline constexpr unsigned summarizing_blocks = 1024;
 /// Returns the number of temporary summaries that summarize, and adamw with `segments` segments, need.
 std::size_t partials_needed(std::size_t segments);
 
-/// Adds a summary of the values to *summary. `values` begins at a multiple of 16 bytes; `first` is a multiple of 4.
+/// Adds the sums over `count` values from index `first` on to *summary. `values` begins at a multiple of 16 bytes;
+/// `first` is a multiple of 4.
 /// Where f64 is slow, each thread sums in two floats (kernels/transformer/wide_sums.hpp).
 void summarize(cudaStream_t, const float* values, std::size_t first, std::size_t count, training::Summary* partials,
                training::Summary* summary, F64 = F64::fast);
