@@ -329,10 +329,11 @@ class Attributor {
 UnitTable with_limits(UnitTable table, const std::vector<Finding>& findings, const Benchmarks& benchmarks) {
   HostsByContext hosts;
   const auto each_value = [&](const Finding& f, const auto& classes, const auto& visit) {
+    if (classes.empty()) return;  // as for most findings, whose values need not be read
+    const auto values = known_values(benchmarks.at(f.key), f.metric, hosts);
     for (const Key& name : classes) {
       auto& counts = table.limits[{name, f.metric}];
-      for (const RankValue& v : known_values(benchmarks.at(f.key), f.metric, hosts))
-        visit(counts, unit_of(name, v.rank, v.from), v.value);
+      for (const RankValue& v : values) visit(counts, unit_of(name, v.rank, v.from), v.value);
     }
   };
   for (const Finding& f : findings) {
