@@ -145,6 +145,10 @@ TEST_F(LaunchChoice, APodOfATrainJobHasOnlyTheVariablesOfTorchrun) {
   EXPECT_TRUE(has(refusal(site(many)), "PET_NPROC_PER_NODE=1025 is more than one host can run"));
   many["PET_NPROC_PER_NODE"] = "1000", many["PET_NNODES"] = "2000000000";
   EXPECT_TRUE(has(refusal(site(many)), "2000000000 is not a number of pods"));
+  many["PET_NNODES"] = "2147484";
+  EXPECT_TRUE(has(refusal(site(many)), "2147484 is not a number of pods")) << "an int cannot count their ranks";
+  many["PET_NNODES"] = "2147483";
+  EXPECT_EQ(choose(many).ranks, 2147483000);
   many["PET_NPROC_PER_NODE"] = "auto", many["PET_NNODES"] = "4", many["SHAKEDOWN_RANKS"] = "0";
   EXPECT_TRUE(has(refusal(site(many)), "SHAKEDOWN_RANKS=0 measures nothing"));
   auto lost = job;
