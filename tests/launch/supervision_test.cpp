@@ -270,6 +270,13 @@ TEST_F(Supervision, ASupervisorThatIsToldToEndEndsItsJob) {
   EXPECT_LT(seconds, 20);
 }
 
+TEST_F(Supervision, ASupervisorThatIsToldAgainAndAgainKillsItsJobAfterTheFirstTime) {
+  auto stubborn = job("trap '' TERM; while kill -TERM $PPID; do sleep 1; done");
+  stubborn.limit = 20s;
+  EXPECT_EQ(run(stubborn).signal, SIGKILL);
+  EXPECT_LT(seconds, 19);
+}
+
 TEST_F(Supervision, AJobHasTheVariablesOfThisProcessAndItsOwn) {
   setenv("TEST_OF_OURS", "ours", 1);
   setenv("TEST_OF_BOTH", "ours", 1);
