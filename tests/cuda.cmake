@@ -1,7 +1,7 @@
 # Tests of the CUDA backend, included if it is built. Without a GPU, only the part that needs none runs, and the test is
 # skipped.
 shakedown_test(cuda_test gpu SHARDS 2
-  SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
+  SOURCES kernels/cuda/blas_test.cpp kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
     kernels/transformer/cuda/training_layers_test.cpp kernels/transformer/cuda/training_optimizer_test.cpp kernels/transformer/cuda/training_products_test.cpp
     kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
   LIBRARIES shakedown::transformer shakedown_transformer_cuda)

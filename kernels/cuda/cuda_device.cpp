@@ -105,6 +105,7 @@ Availability probe() {
 std::unique_ptr<Device> open_device(const Placement& placement) {
   const auto available = probe();
   if (available.devices == 0) throw std::runtime_error(available.reason);
+  static_cast<void>(blas());  // fails here, not in a measurement
   return std::make_unique<CudaDevice>(ordinal_for(placement, available.devices), placement);
 }
 

@@ -66,7 +66,7 @@ std::map<std::string, std::string> versions() {
   int runtime = 0;
   check(cudaRuntimeGetVersion(&runtime));  // 13000
   found["cuda"] = std::to_string(runtime / 1000) + "." + std::to_string(runtime % 1000 / 10);
-  found["cublaslt"] = dotted(cublasLtGetVersion(), 10000, 100);  // 130002
+  found["cublaslt"] = dotted(blas().cublasLtGetVersion(), 10000, 100);  // 130002
   int nccl = 0;
   check(ncclGetVersion(&nccl));  // 22803
   found["nccl"] = dotted(static_cast<std::size_t>(nccl), 10000, 100);

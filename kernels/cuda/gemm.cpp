@@ -74,8 +74,9 @@ class Gemm final : public Work {
     const auto status = plan_.enqueue(choice.candidate, operands(), gpu_.stream());
     gpu_.synchronize();
     if (status != CUBLAS_STATUS_SUCCESS) {
-      throw Unsupported("the algorithm that rank 0 chose does not run here: " +
-                        std::string(cublasLtGetStatusString(status)) + "; do GPU models or cuBLASLt versions differ?");
+      throw Unsupported(
+          "the algorithm that rank 0 chose does not run here: " + std::string(blas().cublasLtGetStatusString(status)) +
+          "; do GPU models or cuBLASLt versions differ?");
     }
     chosen_ = choice.candidate;
     choices_[key(spec_)] = to_text(chosen_);

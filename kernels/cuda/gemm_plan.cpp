@@ -90,11 +90,12 @@ GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scale
     }
   }
   if (candidates_.empty()) {
-    throw Unsupported("cuBLASLt has no algorithm for " + key(spec) + " (" + cublasLtGetStatusString(status) + ")");
+    throw Unsupported("cuBLASLt has no algorithm for " + key(spec) + " (" + blas().cublasLtGetStatusString(status) +
+                      ")");
   }
   if (spec.dtype != DType::f64) return;
   cublasHandle_t handle = nullptr;
-  check(cublasCreate(&handle));
+  check(blas().cublasCreate(&handle));
   dgemm_ = CublasHandle(handle);
   for (std::uint32_t l = 0; l < layouts_.size(); ++l) {
     candidates_.insert(candidates_.begin() + 1 + l, {l, GemmCandidate::dgemm, {}});
@@ -118,14 +119,15 @@ cublasStatus_t GemmPlan::enqueue(const GemmCandidate& candidate, const GemmOpera
 /// Runs cublasDgemm in the workspace of all candidates; a workspace of its own would not be in the memory plan.
 cublasStatus_t GemmPlan::enqueue_dgemm(bool a_by_rows, const GemmOperands& operands, cudaStream_t stream) const {
   if (!dgemm_) return CUBLAS_STATUS_NOT_SUPPORTED;
-  auto status = cublasSetStream(dgemm_.get(), stream);  // this call also resets the workspace
-  if (status == CUBLAS_STATUS_SUCCESS) status = cublasSetWorkspace(dgemm_.get(), operands.workspace, workspace_bytes);
+  auto status = blas().cublasSetStream(dgemm_.get(), stream);  // this call also resets the workspace
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = blas().cublasSetWorkspace(dgemm_.get(), operands.workspace, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   const double one = 1, zero = 0;
   const int m = spec_.m, n = spec_.n, k = spec_.k;
-  return cublasDgemm(dgemm_.get(), a_by_rows ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one,
-                     static_cast<const double*>(operands.a), a_by_rows ? k : m, static_cast<const double*>(operands.b),
-                     k, &zero, static_cast<double*>(operands.c), m);
+  return blas().cublasDgemm(dgemm_.get(), a_by_rows ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one,
+                            static_cast<const double*>(operands.a), a_by_rows ? k : m,
+                            static_cast<const double*>(operands.b), k, &zero, static_cast<double*>(operands.c), m);
 }
 
 bool GemmPlan::runs(const GemmCandidate& candidate) const {

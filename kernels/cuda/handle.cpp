@@ -33,7 +33,7 @@ void check(cudaError_t status, std::source_location where) {
 
 void check(cublasStatus_t status, std::source_location where) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  fail(where, cublasLtGetStatusString(status), cublasLtGetStatusName(status), static_cast<int>(status));
+  fail(where, blas().cublasLtGetStatusString(status), blas().cublasLtGetStatusName(status), static_cast<int>(status));
 }
 
 void check(ncclResult_t status, std::source_location where) {

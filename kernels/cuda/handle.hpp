@@ -1,14 +1,14 @@
 // Owning wrappers for the handles of the CUDA libraries, and checks of their status codes.
 #pragma once
 
-#include <cublasLt.h>
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <memory>
 #include <source_location>
 #include <type_traits>
+
+#include "kernels/cuda/blas.hpp"
 
 namespace shakedown::cuda {
 
@@ -18,11 +18,17 @@ void check(cudaError_t, std::source_location = std::source_location::current());
 void check(cublasStatus_t, std::source_location = std::source_location::current());
 void check(ncclResult_t, std::source_location = std::source_location::current());
 
-/// Releases a handle. The status is ignored: the handle is invalid in any case.
+/// Releases a handle by a function or by a member of Blas. The status is ignored: the handle is invalid in any case.
 template <class Handle, auto give_back>
 struct Release {
   using pointer = Handle;
-  void operator()(Handle handle) const noexcept { static_cast<void>(give_back(handle)); }
+  void operator()(Handle handle) const noexcept {
+    if constexpr (std::is_member_pointer_v<decltype(give_back)>) {
+      static_cast<void>((blas().*give_back)(handle));
+    } else {
+      static_cast<void>(give_back(handle));
+    }
+  }
 };
 template <class Handle, auto give_back>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Release<Handle, give_back>>;
@@ -33,11 +39,11 @@ using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Owned<void*, cudaFree>;
 using IpcMapping = Owned<void*, cudaIpcCloseMemHandle>;
-using BlasHandle = Owned<cublasLtHandle_t, cublasLtDestroy>;
-using CublasHandle = Owned<cublasHandle_t, cublasDestroy>;
-using MatmulDesc = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+using BlasHandle = Owned<cublasLtHandle_t, &Blas::cublasLtDestroy>;
+using CublasHandle = Owned<cublasHandle_t, &Blas::cublasDestroy>;
+using MatmulDesc = Owned<cublasLtMatmulDesc_t, &Blas::cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, &Blas::cublasLtMatrixLayoutDestroy>;
+using MatmulPreference = Owned<cublasLtMatmulPreference_t, &Blas::cublasLtMatmulPreferenceDestroy>;
 
 Stream make_stream();
 /// Creates a stream with the highest priority: its blocks are scheduled before those of other streams.

@@ -7,24 +7,25 @@ namespace {
 
 MatrixLayout make_layout(const MatmulMatrix& matrix) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, matrix.type, matrix.rows, matrix.cols,
-                                   static_cast<std::int64_t>(matrix.stride)));
+  check(blas().cublasLtMatrixLayoutCreate(&layout, matrix.type, matrix.rows, matrix.cols,
+                                          static_cast<std::int64_t>(matrix.stride)));
   return MatrixLayout(layout);
 }
 
 template <class Value>
 void set(const MatmulDesc& product, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  check(cublasLtMatmulDescSetAttribute(product.get(), attribute, &value, sizeof value));
+  check(blas().cublasLtMatmulDescSetAttribute(product.get(), attribute, &value, sizeof value));
 }
 
 template <class Value>
 void set(const MatmulPreference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
+  check(blas().cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
 }
 
 /// True if the algorithm has this setting.
 bool set(MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, std::uint32_t value) {
-  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+  return blas().cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) ==
+         CUBLAS_STATUS_SUCCESS;
 }
 
 void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] int block,
@@ -41,7 +42,7 @@ void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] int
 
 MatmulDesc make_product(const MatmulShape& shape) {
   cublasLtMatmulDesc_t raw = nullptr;
-  check(cublasLtMatmulDescCreate(&raw, shape.compute, shape.scale));
+  check(blas().cublasLtMatmulDescCreate(&raw, shape.compute, shape.scale));
   MatmulDesc product(raw);
   const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(product, CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.a_transposed));
@@ -61,7 +62,7 @@ MatmulDesc make_product(const MatmulShape& shape) {
 /// only once, and equal inputs give equal bits.
 MatmulPreference make_preference(const MatmulShape& shape) {
   cublasLtMatmulPreference_t raw = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&raw));
+  check(blas().cublasLtMatmulPreferenceCreate(&raw));
   MatmulPreference preference(raw);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, shape.workspace_bytes);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
@@ -79,14 +80,14 @@ MatmulPreference make_preference(const MatmulShape& shape) {
 
 BlasHandle make_blas() {
   cublasLtHandle_t handle = nullptr;
-  check(cublasLtCreate(&handle));
+  check(blas().cublasLtCreate(&handle));
   return BlasHandle(handle);
 }
 
 std::uint32_t setting(const MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
   std::uint32_t value = 0;
   std::size_t written = 0;
-  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written));
+  check(blas().cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written));
   return value;
 }
 
@@ -103,8 +104,8 @@ Matmul::Matmul(cublasLtHandle_t blas, const MatmulShape& shape)
 std::vector<MatmulAlgorithm> Matmul::propose(int most, cublasStatus_t& status) const {
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int found = 0;
-  status = cublasLtMatmulAlgoGetHeuristic(blas_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
-                                          preference_.get(), most, results.data(), &found);
+  status = blas().cublasLtMatmulAlgoGetHeuristic(blas_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+                                                 preference_.get(), most, results.data(), &found);
   std::vector<MatmulAlgorithm> algorithms;
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
@@ -122,8 +123,8 @@ std::optional<MatmulAlgorithm> Matmul::split(MatmulAlgorithm algorithm, std::uin
 
 bool Matmul::runs(const MatmulAlgorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  const auto status =
-      cublasLtMatmulAlgoCheck(blas_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(), &algorithm, &result);
+  const auto status = blas().cublasLtMatmulAlgoCheck(blas_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+                                                     &algorithm, &result);
   return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes_;
 }
 
@@ -131,8 +132,9 @@ cublasStatus_t Matmul::enqueue(const MatmulAlgorithm& algorithm, const MatmulOpe
                                cudaStream_t stream) const {
   if (operands.bias != nullptr) set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   const auto multiply = [&](auto alpha, auto beta) {
-    return cublasLtMatmul(blas_, product_.get(), &alpha, operands.a, a_.get(), operands.b, b_.get(), &beta, operands.c,
-                          d_.get(), operands.d, d_.get(), &algorithm, operands.workspace, workspace_bytes_, stream);
+    return blas().cublasLtMatmul(blas_, product_.get(), &alpha, operands.a, a_.get(), operands.b, b_.get(), &beta,
+                                 operands.c, d_.get(), operands.d, d_.get(), &algorithm, operands.workspace,
+                                 workspace_bytes_, stream);
   };
   if (scale_ == CUDA_R_64F) return multiply(operands.alpha, operands.beta);
   if (scale_ == CUDA_R_32I) {

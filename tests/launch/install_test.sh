@@ -14,6 +14,12 @@ for program in moved/bin/*; do
   paths=$(objdump -p "$program" | awk '$1 == "RUNPATH" || $1 == "RPATH" { print $2 }')
   expect "${program##*/} looks for libraries next to itself, then where CUDA's are" test "$paths" = "$(IFS=: && echo "${folders[*]}")"
   expect "  and finds them from an empty environment" eval '! env -i ldd "$program" | grep "not found"'
+  expect "  and needs none that only the CUDA backend uses" eval '! grep -q libcublas <(ldd "$program")'
+done
+# The CUDA backend loads these by name from the same folders.
+loaded=$(sed -n 's/^SHAKEDOWN_CUDA_LOADED:INTERNAL=//p' "$build/CMakeCache.txt")
+for library in ${loaded//;/ }; do
+  expect "$library is there" eval '[[ -n $(find "${folders[@]:1}" -name "$library") ]]'
 done
 # A program linked with one NCCL version may call functions that another version lacks.
 linked=$(sed -n 's/^NCCL_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")

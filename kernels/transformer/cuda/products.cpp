@@ -92,7 +92,7 @@ Products::Plan Products::make_plan(const MatmulShape& shape) const {
   if (is_thin(shape)) add_splits(plan.product, plan.candidates);
   if (plan.candidates.empty()) {
     throw Unsupported("cuBLASLt has no algorithm for the product " + text(shape) + " (" +
-                      cublasLtGetStatusString(status) + ")");
+                      blas().cublasLtGetStatusString(status) + ")");
   }
   return plan;
 }
