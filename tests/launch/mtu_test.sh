@@ -29,9 +29,13 @@ run 1 "$build/bin/shakedown" nodes --results="$scratch/results"
 expect "  and it is a bad node" prints '"m3"'
 measured 0 host=2
 expect "a host with a smaller MTU of its own works, since TCP adapts to it" prints '^VERDICT: HOST-ONLY .*3 ranks, 3 hosts'
+expect "  with a warning that names host, interface and both MTUs" \
+  prints '^  interface_mtu 1500 on m2, 9000 on 2 others; m2 eth0 10\.78\.0\.12$'
 measured 0 second
 expect "a healthy second network, which NCCL uses, is no finding" prints '^VERDICT: HOST-ONLY .*3 ranks, 3 hosts'
 measured 1 second=3
 expect "a smaller MTU in the second network is a failure that names both ends" \
   prints 'm3 eth1 10.79.0.13 port [0-9]+: TCP segments of 8948 bytes are lost, small ones arrive'
+expect "  and says how to choose another interface" \
+  prints 'if eth1 is not the network between the hosts, choose another interface with --interface=NAME: eth0 10\.78\.0\.1[123]'
 finish

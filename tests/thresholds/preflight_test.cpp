@@ -560,6 +560,16 @@ TEST(Preflight, NamesHostsThatCannotReachEachOther) {
   expect_failure(machine, "hosts_unreachable", "node1", text);
 }
 
+TEST(Preflight, WarnsOfAHostWhoseInterfaceHasAnotherMtu) {
+  Machine machine(24, 3);
+  for (const std::size_t rank : {0u, 8u}) machine.set(rank, "network", "interface_mtu", 9000, "eth0");
+  machine.set(16, "network", "interface_mtu", 1500, "node2 eth1 10.0.0.3");
+  const Finding finding = only_complaint(machine.judged());
+  EXPECT_EQ(finding.detail, "interface_mtu 1500 on node2, 9000 on 2 others; node2 eth1 10.0.0.3");
+  EXPECT_EQ(finding.offenders.at(0).host, "node2");
+  EXPECT_FALSE(finding.counts());
+}
+
 TEST(Preflight, SaysHowManyRanksShareACore) {
   Machine machine(4);
   for (std::size_t rank = 0; rank < 4; ++rank) {

@@ -124,7 +124,7 @@ const std::array<Part, 11>& parts() {
        {"cuda", "cublaslt", "cudnn", "nccl", "mpi", "nccl_settings", "gpu_mask"}},
       {"preflight/of:binding", false, {"ranks_per_core", "numa_near", "ranks_apart"}, {"cpus", "slurm_job"}},
       {"preflight/of:clock", true, {"clock_offset_ms"}, {}},
-      {"preflight/of:network", true, {"hosts_unreachable"}, {"interface"}},
+      {"preflight/of:network", true, {"hosts_unreachable", "interface_mtu"}, {"interface"}},
       {"preflight/of:slurm",
        true,
        {"slurm_answers", "slurm_drained", "slurm_gpus_missing", "slurm_gpus_unlisted"},

@@ -306,7 +306,12 @@ class RuleJudge {
     if (odd.who.empty()) return;
     set(finding_, Status::fail, rule_.metric + " " + odd.text);
     std::vector<Culprit> offenders;
-    for (const std::size_t i : odd.who) offenders.push_back(named(ranks[i]));
+    std::vector<int> odd_ranks;
+    for (const std::size_t i : odd.who) {
+      offenders.push_back(named(ranks[i]));
+      odd_ranks.push_back(ranks[i]);
+    }
+    if (!rank_values(*benchmark_, rule_.metric).empty()) explain_by_texts(odd_ranks);
     name_offenders(finding_, std::move(offenders));
   }
 
