@@ -214,7 +214,7 @@ const FlagTable rows{
     {"--kubectl", "", "nodes stored fleet", "print the same commands for Kubernetes"},
     {"--explain", "=KEY", "report acceptance_test",
      "print the rules and values of this benchmark, such as gemm/dtype:bf16"},
-    {"--all", "", all_judges, "also list values that no rule limits, the rates of all copies, and good nodes"},
+    {"--all", "", all_judges, "also list values that no rule limits, rates of all copies, and good nodes"},
     {"--all", "", "verify", "also list the source of each limit"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
