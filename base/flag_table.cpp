@@ -63,9 +63,9 @@ std::string lower_half(const Flag&, const std::string& value) {
 
 std::string prices(const Flag& flag, const std::string& value) {
   const auto words = words_of_list(value);
-  const bool good = words.size() <= 2 && std::ranges::all_of(words, [&](const std::string& word) {
-                      return positive<double>(flag, word).empty();
-                    });
+  const bool good = !words.empty() && words.size() <= 2 && std::ranges::all_of(words, [&](const std::string& word) {
+    return positive<double>(flag, word).empty();
+  });
   return good ? "" : "must be one or two positive numbers, such as 2.5,3.1";
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <set>
@@ -25,22 +26,29 @@ std::string gpu_text(const Culprit& culprit) { return culprit.serial.value_or(cu
 struct Figure {
   const Finding* finding;
   const Culprit* culprit;
-  double shortfall;  // relative to the limit
+  std::optional<double> shortfall;  // relative to the limit; nullopt for a limit of 0
 };
+
+bool misses_its_limit(const Finding& finding, const Culprit& culprit) {
+  return finding.limit && culprit.value && finding.limit->is_missed_by(*culprit.value);
+}
 
 /// Returns the figures of GPUs and nodes that miss a limit: those that miss a rule's first, and of both kinds those
 /// that miss it by most. A figure that also differs from its peers is there once.
 std::vector<Figure> missed_figures(const Verdict& verdict) {
   std::vector<Figure> figures;
   for (const Finding& finding : verdict.findings) {
-    if (finding.good() || !finding.counts() || !finding.limit) continue;
+    if (finding.good() || !finding.counts()) continue;
     for (const Culprit& culprit : finding.offenders) {
-      if (culprit.value && finding.limit->is_missed_by(*culprit.value))
-        figures.push_back({&finding, &culprit, finding.limit->shortfall(*culprit.value)});
+      if (!misses_its_limit(finding, culprit)) continue;
+      const bool is_relative = finding.limit->value != 0;
+      figures.push_back(
+          {&finding, &culprit,
+           is_relative ? std::optional(std::abs(finding.limit->shortfall(*culprit.value))) : std::nullopt});
     }
   }
   std::ranges::stable_sort(figures, {}, [](const Figure& figure) {
-    return std::tuple(figure.finding->judgement != Judgement::rule, -figure.shortfall);
+    return std::tuple(figure.finding->judgement != Judgement::rule, -figure.shortfall.value_or(1));
   });
   std::set<std::tuple<std::string, std::string, std::string, double>> seen;
   std::erase_if(figures, [&](const Figure& figure) {
@@ -52,19 +60,24 @@ std::vector<Figure> missed_figures(const Verdict& verdict) {
 
 std::string figures_text(const Verdict& verdict, std::size_t most) {
   const auto figures = missed_figures(verdict);
+  std::size_t unnamed = 0;  // a finding names only its worst offenders
+  for (const Figure& figure : figures) {
+    const Finding& finding = *figure.finding;
+    if (figure.culprit == &finding.offenders.front()) unnamed += finding.offender_count - finding.offenders.size();
+  }
   const std::size_t shown = std::min(figures.size(), most);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [finding, culprit, shortfall] = figures[i];
     text += markdown_row({gpu_text(*culprit), culprit->host, readable(finding->key),
                           quantity_text(culprit->value.value_or(0), finding->unit), limit_text(*finding),
-                          fmt::format("{:.1f} %", 100 * shortfall), finding->source});
+                          shortfall ? fmt::format("{:.1f} %", 100 * *shortfall) : "-", finding->source});
   }
   return shown == 0 ? ""
                     : "\n## Figures\n\n" +
                           markdown_head(
                               {"GPU", "node", "figure", "measured", "limit", "misses it by", "source of the limit"}) +
-                          text + markdown_rest(figures.size(), shown);
+                          text + markdown_rest(figures.size() + unnamed, shown);
 }
 
 /// Returns what failed without a figure that misses a limit, such as wrong data or a lost GPU.
@@ -72,9 +85,8 @@ std::string faults_text(const Verdict& verdict, std::size_t most) {
   std::string text;
   std::size_t all = 0;
   for (const Finding* const finding : bad_findings(verdict)) {
-    const bool has_figure = finding->limit && std::ranges::any_of(finding->offenders, [](const Culprit& culprit) {
-                              return culprit.value.has_value();
-                            });
+    const bool has_figure = std::ranges::any_of(
+        finding->offenders, [&](const Culprit& culprit) { return misses_its_limit(*finding, culprit); });
     if (!finding->counts() || has_figure || ++all > most) continue;
     text += markdown_row({worst_text(*finding), readable(finding->key), summary_text(*finding)});
   }
@@ -100,8 +112,9 @@ std::string outages_text(const std::vector<Outage>& outages, const std::string& 
          markdown_head({"GPU", "device", "node", "first failed run", "last failed run", "failed runs", "good run after",
                         "hours, proven", "hours, at most"}) +
          text + markdown_rest(outages.size(), shown) +
-         "\nProven hours end at the last failed run: the GPU was at fault before and after them. The others end at the "
-         "good run after it, or now.\n";
+         "\nProven hours are those between the first and the last failed run. Hours at most end with the good run "
+         "after "
+         "them, or now.\n";
 }
 
 std::string money_text(const std::vector<Outage>& outages, const std::string& now, std::optional<double> price) {
@@ -139,19 +152,32 @@ int claim(const Arguments& arguments) {
                  std::string(name(judged.verdict.state)).c_str());
     return 3;
   }
+  if (judged.verdict.run_ids.empty() || judged.verdict.started.empty())
+    throw InputError("claim: the results have no run id or no time; measure with shakedown accept or measure");
+  if (std::ranges::none_of(decide_nodes(judged.verdict).nodes,
+                           [](const auto& node) { return node.state == NodeState::bad; })) {
+    std::fputs("shakedown: claim: no node is at fault: there is nothing to claim\n", stderr);
+    return 3;
+  }
+  const auto own = events_of(judged.verdict, judged.measured.get(), "");
+  const auto has_our_gpu = [&](const LedgerEvent& event) {
+    return std::ranges::any_of(own, [&](const LedgerEvent& ours) {
+      return event.node == ours.node || std::ranges::any_of(event.gpus, [&](const LedgerGpu& gpu) {
+               return std::ranges::any_of(ours.gpus, [&](const LedgerGpu& one) { return one.id() == gpu.id(); });
+             });
+    });
+  };
   Ledger ledger;
   if (const auto folder = ledger_of(arguments)) {
     ledger = read_ledger(*folder);
-    read_figures(*folder, ledger, [&](const LedgerEvent& event) {
-      return std::ranges::any_of(judged.verdict.nodes, [&](const Node& node) { return node.host == event.node; });
-    });
+    read_figures(*folder, ledger, has_our_gpu);
   }
   const auto& ids = judged.verdict.run_ids;
   const auto is_of_run = [&](const LedgerEvent& event) {
     return event.kind == EventKind::run && std::ranges::find(ids, event.id) != ids.end();
   };
   if (std::ranges::none_of(ledger.events, is_of_run)) {
-    for (auto& event : events_of(judged.verdict, judged.measured.get(), "")) ledger.events.push_back(std::move(event));
+    ledger.events.insert(ledger.events.end(), own.begin(), own.end());
     std::ranges::stable_sort(ledger.events, {}, &LedgerEvent::time);
   }
   auto outages = outages_of(ledger.events);

@@ -16,7 +16,8 @@ std::string claim_text(const Verdict&, const std::vector<Outage>& outages, const
                        std::optional<double> price, std::size_t most = max_lines_shown);
 
 /// shakedown claim: prints the claim about a failed run. The ledger has the runs before and after it. Returns 0, or 3
-/// if the verdict is not FAIL, so that there is nothing to claim. Errors: InputError.
+/// if there is nothing to claim because the verdict is not FAIL or names no node, or if an event cannot be read.
+/// Errors: InputError, also for results without a run id.
 int claim(const Arguments&);
 
 }  // namespace shakedown

@@ -37,15 +37,16 @@ Table::Cell judgement(const Change& change) {
   return {change.trend == Trend::same ? "same" : "not sure"};
 }
 
-/// Returns what a million tokens, or an EFLOP (10^18 operations), cost on a GPU at these prices for its hour: price / (3600 s *
-/// rate) of each figure that is such a rate. Empty if the runs have none.
+/// Returns what a million tokens, or an EFLOP (10^18 operations), cost on a GPU at these prices for its hour: price /
+/// (3600 s * rate) of each figure that is such a rate. Empty if the runs have none.
 std::string costs_text(const Regression& regression, const std::vector<double>& prices, const TerminalStyle& style) {
   const auto cost = [](double price, double rate) { return 1e6 * price / (3600 * rate); };
   Table table({{"cost"}, {"A"}, {"B"}, {"difference"}});
   bool any = false;
   for (const Change& change : regression.changes) {
     const bool is_tokens = change.metric == "tokens_per_s";
-    if (!(is_tokens || change.metric == "tflops") || !change.before || !change.after) continue;
+    if (!(is_tokens || change.metric == "tflops") || change.before.value_or(0) <= 0 || change.after.value_or(0) <= 0)
+      continue;
     const double a = cost(prices.front(), *change.before), b = cost(prices.back(), *change.after);
     table.add_words({std::string(is_tokens ? "1,000,000 tokens: " : "1 EFLOP: ") + change.key.text(),
                      fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), fmt::format("{:+.1f} %", 100 * (b / a - 1))});

@@ -14,7 +14,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/thresholds/rehearsal/noise/calm.yaml DESTINA
 install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
 
-# cpack -G DEB: the installed files, with the package dependencies that dpkg-shlibdeps finds. Libraries without a package, such
+# cpack -G DEB: the installed files, with the package dependencies that dpkg-shlibdeps finds, and those of loaded libraries. Libraries without a package, such
 # as those from NVIDIA's installer of the CUDA Toolkit, are searched where they were linked, and are no dependencies.
 set(CPACK_PACKAGE_NAME shakedown)
 set(CPACK_PACKAGE_CONTACT "the Shakedown authors")
@@ -25,6 +25,15 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
 set(CPACK_DEBIAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, procps")
+foreach(library IN LISTS SHAKEDOWN_CUDA_LOADED)  # dpkg-shlibdeps does not see what programs load at run time
+  find_file(loaded_file ${library} PATHS ${SHAKEDOWN_CUDA_FOLDERS} NO_DEFAULT_PATH NO_CACHE)
+  file(REAL_PATH "${loaded_file}" loaded_file)
+  execute_process(COMMAND dpkg-query -S ${loaded_file} OUTPUT_VARIABLE package ERROR_QUIET)
+  if(package MATCHES "^([a-z0-9.+-]+)")
+    string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", ${CMAKE_MATCH_1}")
+  endif()
+  unset(loaded_file)
+endforeach()
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_GENERATOR DEB)
 include(CPack)

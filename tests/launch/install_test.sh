@@ -19,7 +19,7 @@ done
 # The CUDA backend loads these by name from the same folders.
 loaded=$(sed -n 's/^SHAKEDOWN_CUDA_LOADED:INTERNAL=//p' "$build/CMakeCache.txt")
 for library in ${loaded//;/ }; do
-  expect "$library is there" eval '[[ -n $(find "${folders[@]:1}" -name "$library") ]]'
+  expect "$library is there" eval '[[ -n $(find -L "${folders[@]:1}" -name "$library") ]]'
 done
 # A program linked with one NCCL version may call functions that another version lacks.
 linked=$(sed -n 's/^NCCL_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")

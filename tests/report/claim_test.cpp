@@ -56,6 +56,20 @@ TEST_F(Claim, NamesWrongDataWhichMissesNoLimit) {
   EXPECT_EQ(outcome.output.find("## Figures"), std::string::npos) << outcome.output;
 }
 
+TEST_F(Claim, NamesAFigureWhoseLimitIsZero) {
+  const std::string facts = "preflight/of:gpu";
+  folder.write("test.yaml",
+               "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\nrules:\n  - {benchmark: \"" +
+                   facts + "\", metric: ecc_uncorrected, every: rank, equals: 0, source: \"a paper\"}\n");
+  ResultsBuilder builder;
+  builder.context.run_id = "first";
+  builder.context.started = "2026-11-01T00:00:00Z";
+  folder.write("run.json", builder.add_facts(facts, {{"ecc_uncorrected", {0, 0, 3, 0}}}, {}).text());
+  const Outcome outcome = claim("--results=" + path("run.json"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("| 3 | equals 0 | - | a paper |"), std::string::npos) << outcome.output;
+}
+
 TEST_F(Claim, IsRefusedIfTheVerdictIsNotFail) {
   const Outcome outcome = claim("--results=" + path("good.json"));
   EXPECT_EQ(outcome.exit_code, 3);

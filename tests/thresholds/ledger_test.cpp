@@ -187,6 +187,21 @@ TEST(AnOutage, EndsWhereTheGpuIsGoodInAnotherNodeOrAnotherGpuHasItsPlace) {
   }
 }
 
+TEST(AnOutage, IsNotEndedByTheProcessorsByFewerGpusOrByAPartIfItIsUnknownWhatFailed) {
+  LedgerEvent processors = run(2), fewer = run(2), unknown = run(1, NodeState::bad);
+  processors.verdict = State::host_only;
+  fewer.gpus = {fewer.gpus[0]};
+  unknown.failed.clear();
+  for (const auto& [bad, good] :
+       {std::pair(run(1, NodeState::bad), processors), std::pair(run(1, NodeState::bad), fewer),
+        std::pair(unknown, without(run(2), "gemm"))}) {
+    const std::vector<LedgerEvent> events{bad, good};
+    const auto outages = outages_of(events);
+    ASSERT_EQ(outages.size(), 1u);
+    EXPECT_EQ(outages[0].end, nullptr);
+  }
+}
+
 TEST(AnOutage, OfANodeIsOneOfEachOfItsGpus) {
   LedgerEvent bad = run(1, NodeState::bad);
   bad.gpus[1].accused = false;

@@ -566,6 +566,8 @@ TEST(Preflight, WarnsOfAHostWhoseInterfaceHasAnotherMtu) {
   machine.set(16, "network", "interface_mtu", 1500, "node2 eth1 10.0.0.3");
   const Finding finding = only_complaint(machine.judged());
   EXPECT_EQ(finding.detail, "interface_mtu 1500 on node2, 9000 on 2 others; node2 eth1 10.0.0.3");
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_FALSE(finding.offenders[0].local_rank || finding.offenders[0].serial) << "the host, and none of its GPUs";
   EXPECT_EQ(finding.offenders.at(0).host, "node2");
   EXPECT_FALSE(finding.counts());
 }

@@ -17,9 +17,14 @@ bool accuses_a_gpu(const LedgerEvent& run) {
   return std::ranges::any_of(run.gpus, [](const LedgerGpu& gpu) { return gpu.accused; });
 }
 
+std::ptrdiff_t count_ids(const LedgerEvent& run) {
+  return std::ranges::count_if(run.gpus, [](const LedgerGpu& gpu) { return !gpu.id().empty(); });
+}
+
 bool measured_what_failed(const LedgerEvent& run, const Outage& outage) {
   return std::ranges::all_of(outage.runs, [&](const LedgerEvent* failed) {
-    return std::ranges::all_of(failed->failed, [&](const auto& key) { return has_measured(run, Key(key)); });
+    return (run.whole || !failed->failed.empty()) &&
+           std::ranges::all_of(failed->failed, [&](const auto& key) { return has_measured(run, Key(key)); });
   });
 }
 
@@ -41,7 +46,8 @@ void end_outages(const LedgerEvent& run, std::vector<Outage>& outages) {
   for (Outage& outage : outages) {
     if (outage.end != nullptr) continue;
     const bool is_here = std::ranges::any_of(run.gpus, [&](const LedgerGpu& gpu) { return gpu.id() == outage.gpu; });
-    if ((is_here || run.node == outage.node) && measured_what_failed(run, outage)) outage.end = &run;
+    const bool is_replaced = run.node == outage.node && count_ids(run) >= count_ids(*outage.runs.back());
+    if ((is_here || is_replaced) && measured_what_failed(run, outage)) outage.end = &run;
   }
 }
 
@@ -56,7 +62,7 @@ double Outage::hours(const std::string& now) const {
 std::vector<Outage> outages_of(const std::vector<LedgerEvent>& events) {
   std::vector<Outage> outages;
   for (const LedgerEvent& event : events) {
-    if (event.kind != EventKind::run) continue;
+    if (event.kind != EventKind::run || event.verdict == State::host_only) continue;
     if (event.outcome == NodeState::bad) add_failure(event, outages);
     if (event.outcome == NodeState::good) end_outages(event, outages);
   }

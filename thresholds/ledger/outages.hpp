@@ -9,7 +9,7 @@
 namespace shakedown {
 
 /// A time that begins with the first run that found a GPU at fault. Ends with the first good run that measured the GPU
-/// and everything that had failed, or with a good run of the node in which another GPU has its place.
+/// and everything that had failed, or with a good run of the node without it, on as many GPUs.
 struct Outage {
   std::string gpu;  // serial number, or UUID
   std::string node, device;

@@ -235,9 +235,8 @@ class RuleJudge {
   }
 
   Culprit named(int rank, std::optional<double> value = std::nullopt) const {
-    Culprit who = culprit(facts(rank), value);
-    if (rule_.every == Every::host) who.rank = std::nullopt, who.uuid = who.pci = std::nullopt;
-    return who;
+    const Culprit who = culprit(facts(rank), value);
+    return rule_.every == Every::host ? Culprit{std::nullopt, who.host, std::nullopt, std::nullopt, value} : who;
   }
 
   /// Names ranks that have no value although they need one. True if there are any.
@@ -271,11 +270,12 @@ class RuleJudge {
     if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
   }
 
-  /// Returns the fact of each rank as text. Numbers within 1 % of their median count as equal, because the kernel
-  /// reserves amounts of memory that differ slightly.
+  /// Returns the fact of each rank as text. Amounts of memory within 1 % of their median count as equal, because what
+  /// the kernel reserves differs slightly.
   std::vector<std::optional<std::string>> values_as_texts() const {
     const auto numbers = rank_values(*benchmark_, rule_.metric);
     if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
+    const bool is_memory = unit_of(rule_.metric) == "GB";
     std::vector<double> known;
     for (const auto& number : numbers) {
       if (number) known.push_back(*number);
@@ -285,7 +285,7 @@ class RuleJudge {
     std::vector<std::optional<std::string>> texts(numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       if (!numbers[i]) continue;
-      const bool near = std::abs(*numbers[i] - middle) <= 0.01 * std::abs(middle);
+      const bool near = is_memory && std::abs(*numbers[i] - middle) <= 0.01 * std::abs(middle);
       texts[i] = number_text(near ? middle : *numbers[i]);
     }
     return texts;

@@ -295,7 +295,8 @@ TEST_F(Checkpoints, RefuseAFolderWithoutRoom) {
   shape.model.vocab = std::size_t{1} << 50;
   Alone group;
   const auto text = without_names(input_error_of([&] { write_checkpoint({shape, 4, 4, folder_}, group, copies, 1); }));
-  EXPECT_NE(text.find("GB, but a checkpoint that is written before the last one is deleted needs 4.32e+08 GB more: choose another folder"),
+  EXPECT_NE(text.find("GB, but a checkpoint that is written before the last one is deleted needs 4.32e+08 GB more: "
+                      "choose another folder"),
             std::string::npos)
       << text;
   EXPECT_TRUE(files().empty());
