@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -131,6 +132,38 @@ std::string money_text(const std::vector<Outage>& outages, const std::string& no
   return text + "\n";
 }
 
+/// Reads the ledger, with the figures of all runs of this run's nodes and GPUs.
+Ledger ledger_around(const Judged& judged, const std::filesystem::path& folder) {
+  const auto own = events_of(judged.verdict, judged.measured.get(), "");
+  Ledger ledger = read_ledger(folder);
+  read_figures(folder, ledger, [&](const LedgerEvent& event) {
+    return std::ranges::any_of(own, [&](const LedgerEvent& ours) {
+      return event.node == ours.node || std::ranges::any_of(event.gpus, [&](const LedgerGpu& gpu) {
+               return std::ranges::any_of(ours.gpus, [&](const LedgerGpu& one) { return one.id() == gpu.id(); });
+             });
+    });
+  });
+  return ledger;
+}
+
+/// Returns the outages to which this run belongs. Adds the run to the ledger in memory if it is not there.
+std::vector<Outage> outages_of_run(const Judged& judged, Ledger& ledger) {
+  const auto& ids = judged.verdict.run_ids;
+  const auto is_of_run = [&](const LedgerEvent& event) {
+    return event.kind == EventKind::run && std::ranges::find(ids, event.id) != ids.end();
+  };
+  if (std::ranges::none_of(ledger.events, is_of_run)) {
+    const auto own = events_of(judged.verdict, judged.measured.get(), "");
+    ledger.events.insert(ledger.events.end(), own.begin(), own.end());
+    std::ranges::stable_sort(ledger.events, {}, &LedgerEvent::time);
+  }
+  auto outages = outages_of(ledger.events);
+  std::erase_if(outages, [&](const Outage& outage) {
+    return std::ranges::none_of(outage.runs, [&](const LedgerEvent* run) { return is_of_run(*run); });
+  });
+  return outages;
+}
+
 }  // namespace
 
 std::string claim_text(const Verdict& verdict, const std::vector<Outage>& outages, const std::string& now,
@@ -159,31 +192,9 @@ int claim(const Arguments& arguments) {
     std::fputs("shakedown: claim: no node is at fault: there is nothing to claim\n", stderr);
     return 3;
   }
-  const auto own = events_of(judged.verdict, judged.measured.get(), "");
-  const auto has_our_gpu = [&](const LedgerEvent& event) {
-    return std::ranges::any_of(own, [&](const LedgerEvent& ours) {
-      return event.node == ours.node || std::ranges::any_of(event.gpus, [&](const LedgerGpu& gpu) {
-               return std::ranges::any_of(ours.gpus, [&](const LedgerGpu& one) { return one.id() == gpu.id(); });
-             });
-    });
-  };
   Ledger ledger;
-  if (const auto folder = ledger_of(arguments)) {
-    ledger = read_ledger(*folder);
-    read_figures(*folder, ledger, has_our_gpu);
-  }
-  const auto& ids = judged.verdict.run_ids;
-  const auto is_of_run = [&](const LedgerEvent& event) {
-    return event.kind == EventKind::run && std::ranges::find(ids, event.id) != ids.end();
-  };
-  if (std::ranges::none_of(ledger.events, is_of_run)) {
-    ledger.events.insert(ledger.events.end(), own.begin(), own.end());
-    std::ranges::stable_sort(ledger.events, {}, &LedgerEvent::time);
-  }
-  auto outages = outages_of(ledger.events);
-  std::erase_if(outages, [&](const Outage& outage) {
-    return std::ranges::none_of(outage.runs, [&](const LedgerEvent* run) { return is_of_run(*run); });
-  });
+  if (const auto folder = ledger_of(arguments)) ledger = ledger_around(judged, *folder);
+  const auto outages = outages_of_run(judged, ledger);
   std::fputs(claim_text(judged.verdict, outages, utc_now(),
                         arguments.prices.empty() ? std::nullopt : std::optional(arguments.prices.front()),
                         arguments.all ? std::numeric_limits<std::size_t>::max() : max_lines_shown)
