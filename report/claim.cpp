@@ -114,8 +114,7 @@ std::string outages_text(const std::vector<Outage>& outages, const std::string& 
                         "hours, proven", "hours, at most"}) +
          text + markdown_rest(outages.size(), shown) +
          "\nProven hours are those between the first and the last failed run. Hours at most end with the good run "
-         "after "
-         "them, or now.\n";
+         "after them, or now.\n";
 }
 
 std::string money_text(const std::vector<Outage>& outages, const std::string& now, std::optional<double> price) {
@@ -132,9 +131,8 @@ std::string money_text(const std::vector<Outage>& outages, const std::string& no
   return text + "\n";
 }
 
-/// Reads the ledger, with the figures of all runs of this run's nodes and GPUs.
-Ledger ledger_around(const Judged& judged, const std::filesystem::path& folder) {
-  const auto own = events_of(judged.verdict, judged.measured.get(), "");
+/// Reads the ledger, with the figures of all runs of the nodes and GPUs of this run, whose events are `own`.
+Ledger ledger_around(const std::vector<LedgerEvent>& own, const std::filesystem::path& folder) {
   Ledger ledger = read_ledger(folder);
   read_figures(folder, ledger, [&](const LedgerEvent& event) {
     return std::ranges::any_of(own, [&](const LedgerEvent& ours) {
@@ -146,14 +144,14 @@ Ledger ledger_around(const Judged& judged, const std::filesystem::path& folder) 
   return ledger;
 }
 
-/// Returns the outages to which this run belongs. Adds the run to the ledger in memory if it is not there.
-std::vector<Outage> outages_of_run(const Judged& judged, Ledger& ledger) {
-  const auto& ids = judged.verdict.run_ids;
+/// Returns the outages to which the run with these ids belongs. Adds its events to the ledger in memory if they are not
+/// there.
+std::vector<Outage> outages_of_run(const std::vector<std::string>& ids, const std::vector<LedgerEvent>& own,
+                                   Ledger& ledger) {
   const auto is_of_run = [&](const LedgerEvent& event) {
     return event.kind == EventKind::run && std::ranges::find(ids, event.id) != ids.end();
   };
   if (std::ranges::none_of(ledger.events, is_of_run)) {
-    const auto own = events_of(judged.verdict, judged.measured.get(), "");
     ledger.events.insert(ledger.events.end(), own.begin(), own.end());
     std::ranges::stable_sort(ledger.events, {}, &LedgerEvent::time);
   }
@@ -192,9 +190,10 @@ int claim(const Arguments& arguments) {
     std::fputs("shakedown: claim: no node is at fault: there is nothing to claim\n", stderr);
     return 3;
   }
+  const auto own = events_of(judged.verdict, judged.measured.get(), "");
   Ledger ledger;
-  if (const auto folder = ledger_of(arguments)) ledger = ledger_around(judged, *folder);
-  const auto outages = outages_of_run(judged, ledger);
+  if (const auto folder = ledger_of(arguments)) ledger = ledger_around(own, *folder);
+  const auto outages = outages_of_run(judged.verdict.run_ids, own, ledger);
   std::fputs(claim_text(judged.verdict, outages, utc_now(),
                         arguments.prices.empty() ? std::nullopt : std::optional(arguments.prices.front()),
                         arguments.all ? std::numeric_limits<std::size_t>::max() : max_lines_shown)

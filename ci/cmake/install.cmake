@@ -14,8 +14,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/thresholds/rehearsal/noise/calm.yaml DESTINA
 install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
 
-# cpack -G DEB: the installed files, with the package dependencies that dpkg-shlibdeps finds, and those of loaded libraries. Libraries without a package, such
-# as those from NVIDIA's installer of the CUDA Toolkit, are searched where they were linked, and are no dependencies.
+# cpack -G DEB: the installed files, with the package dependencies that dpkg-shlibdeps finds, and those of loaded libraries.
+# Libraries without a package, such as those from NVIDIA's installer of the CUDA Toolkit, are searched where they were linked,
+# and are no dependencies.
 set(CPACK_PACKAGE_NAME shakedown)
 set(CPACK_PACKAGE_CONTACT "the Shakedown authors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "acceptance test for GPU nodes and clusters")

@@ -235,8 +235,10 @@ class RuleJudge {
   }
 
   Culprit named(int rank, std::optional<double> value = std::nullopt) const {
-    const Culprit who = culprit(facts(rank), value);
-    return rule_.every == Every::host ? Culprit{std::nullopt, who.host, std::nullopt, std::nullopt, value} : who;
+    if (rule_.every != Every::host) return culprit(facts(rank), value);
+    Culprit host = host_culprit(facts(rank).host);
+    host.value = value;
+    return host;
   }
 
   /// Names ranks that have no value although they need one. True if there are any.
