@@ -310,7 +310,7 @@ if wants startup; then
   else
     two=(mpirun --bind-to none)
     refused "one GPU for two ranks" '2 ranks, 1 GPU on host .*start one rank per GPU' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
-    [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask [0-9,]+\), local rank 0 sees 2 GPUs \(mask' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES="${devices[0]},${devices[1]}" "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES="${devices[1]},${devices[2]}" "$build/bench/bench_allreduce" "${program[@]}"
+    [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask CUDA_VISIBLE_DEVICES=[0-9,]+\), local rank 0 sees 2 GPUs \(mask' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES="${devices[0]},${devices[1]}" "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES="${devices[1]},${devices[2]}" "$build/bench/bench_allreduce" "${program[@]}"
     for excess in $((gpus + 1)) $((2 * gpus)) $((4 * gpus)); do
       for family in allreduce preflight; do
         refused "more ranks than GPUs" "$excess ranks, $gpus GPUs? on host .*start one rank per GPU" "${two[@]}" --oversubscribe -np $excess "$build/bench/bench_$family" --backend=cuda
