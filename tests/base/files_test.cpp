@@ -83,6 +83,8 @@ TEST_F(Files, AreFoldersOrNot) {
   EXPECT_FALSE(is_folder(write("a", "")));
   EXPECT_FALSE(is_folder(folder / "none"));
   EXPECT_FALSE(is_folder(folder / "a/b")) << "below a file";
+  fs::create_symlink("circle", folder / "circle");
+  EXPECT_THROW(is_folder(folder / "circle"), std::runtime_error) << "it cannot be said";
 }
 
 std::string error_of_replacing(const fs::path& file) {

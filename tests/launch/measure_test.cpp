@@ -123,6 +123,7 @@ TEST_F(Measure, MarksAResultThatItsProgramDidNotOutlive) {
     EXPECT_TRUE(measure_one(end)) << end;
     EXPECT_EQ(crashed_of("hbm"), Words{"hbm"}) << end;
   }
+  EXPECT_TRUE(has(read_file(scratch / "run/log"), "bench_hbm crashed after writing its result")) << "the log says so";
 }
 
 void ask_for_flags_of_single_families(AcceptOptions& options) {
@@ -354,6 +355,13 @@ TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
                     refuses + "exit 2"),
             "")
       << "something was measured";
+  program("hbm", refuses + "exit 2");
+  const auto measures_hbm = [&] {
+    measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+  };
+  EXPECT_EQ(input_error_of(measures_hbm), "--site: no such file") << "the program of one family too";
+  program("hbm", "event note '\"text\": \"nodea: 8 GPUs\"'; exit 2");
+  EXPECT_EQ(input_error_of(measures_hbm), "") << "a note is not a refusal";
 }
 
 TEST_F(Measure, AccusesNoMachineWhereTheSupervisorCannotReport) {
@@ -429,6 +437,15 @@ TEST_F(Measure, GoesOnAfterAPreflightThatPassesOnly) {
   EXPECT_FALSE(preflight_allows(options, scratch / "run", pinned_id)) << "all ranks are bound to one core";
   options.despite_preflight = true;
   EXPECT_TRUE(preflight_allows(options, scratch / "run", pinned_id));
+}
+
+TEST_F(Measure, GoesOnAfterAPreflightThatOnlyMissesAHost) {
+  auto preflight = nlohmann::json::parse(read_file(stored / "preflight.json"));
+  auto& context = preflight["context"]["shakedown"];
+  const std::string id = context["run_id"];
+  context["absent"] = {{{"host", "nodeb"}, {"reason", "ssh: connect to host nodeb: No route to host"}}};
+  std::ofstream(scratch / "run/preflight.json") << preflight;
+  EXPECT_TRUE(preflight_allows(options, scratch / "run", id)) << "those that are there can be measured";
 }
 
 TEST_F(Measure, KeepsWhatTheUserAskedForInEachResult) {
@@ -623,6 +640,24 @@ TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
   EXPECT_EQ(launches().size(), 4U) << "all at once, and then each alone";
 }
 
+TEST_F(MeasureOnHosts, LeavesOutAHostWhoseDriverHangs) {
+  const auto hangs = [&](const std::string& host) {
+    HostAnswer answer;
+    answer.host = host;
+    answer.driver_hangs = "nvmlInit_v2, 30 s";
+    std::ofstream(scratch / ("answer." + host)) << answer_line(answer) << "\n";
+  };
+  hangs("nodeb");
+  Launch left;
+  const auto said = said_by([&] { left = agreed(); });
+  EXPECT_EQ(left.present, (Words{"nodea", "nodec"}));
+  EXPECT_EQ(left.absent, Words{"nodeb"});
+  EXPECT_EQ(left.hung_drivers, Words{"nodeb"});
+  EXPECT_TRUE(has(said, "the driver of nodeb does not answer: nvmlInit_v2, 30 s")) << said;
+  for (const auto* host : {"nodea", "nodec"}) hangs(host);
+  EXPECT_THROW(agreed(), DriverHangs) << "no driver answers";
+}
+
 TEST_F(MeasureOnHosts, AsksNoHostThatIsKnownToBeLost) {
   is_down("nodeb");
   const auto said = said_by([&] {
@@ -779,6 +814,19 @@ TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
   EXPECT_FALSE(context_of("p2p").contains("absent")) << "it was there when measuring began";
 }
 
+TEST_F(MeasureFamilies, GoesOnWithoutALostHostThatAnswersAndWithASingleHost) {
+  std::ofstream(hosts_file) << "nodea slots=2\nnodeb slots=2\n";
+  measures_all(
+      "if with --families=hbm,p2p; then give hbm; lost nodeb; exit 3; fi\n"
+      "with --families=p2p && with --lost=nodeb && give p2p\n");
+  const auto run = measure();
+  EXPECT_EQ(run.missed, std::nullopt) << run.said;
+  EXPECT_TRUE(exists("p2p.json")) << run.said;
+  EXPECT_EQ(run.launch.lost, Words{"nodeb"});
+  EXPECT_EQ(run.launch.present, Words{"nodea"});
+  EXPECT_TRUE(has(launches().back(), "--host nodea:2 ")) << launches().back();
+}
+
 TEST_F(MeasureFamilies, StartsAtMostThreeTimesWithFewerHosts) {
   measures_all("row; for host in nodea nodeb nodec; do [[ ! -e " + scratch.string() +
                "/answer.$host ]] || break; done; rm " + scratch.string() + "/answer.$host; lost $host; exit 3");
@@ -810,6 +858,7 @@ TEST_F(MeasureFamilies, KeepsWhichHostDidNotStartAndWhy) {
     EXPECT_EQ(absent[0].at("host"), "nodec");
     EXPECT_TRUE(has(absent[0].dump(), "ssh: connect to host nodec")) << absent;
     EXPECT_TRUE(absent[0].at("driver_hangs").is_null()) << "that is not why";
+    EXPECT_TRUE(absent[0].at("lost_bytes").is_null()) << "nor is that";
     EXPECT_FALSE(context_of(family).contains("start_attempts")) << "the first one went well";
     EXPECT_FALSE(context_of(family).contains("asked")) << "all was";
   }

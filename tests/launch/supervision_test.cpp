@@ -129,6 +129,20 @@ TEST_F(Supervision, AJobThatRunsIsProgressForTheKeeper) {
   EXPECT_GE(in_a_while, at_once + 3) << "a silent job of hours is not given up";
 }
 
+TEST_F(Supervision, AJobOutlivesTheEndOfAProcessThatItLeftBehind) {
+  const auto ending = run(job("(sleep 0.2 &); sleep 1; echo done"));
+  EXPECT_EQ(ending.code, 0);
+  EXPECT_EQ(out, std::vector<std::string>{"done"});
+}
+
+TEST_F(Supervision, AJobIsTickedAsLongAsItRuns) {
+  auto one = job("sleep 1");
+  int ticks = 0;
+  one.tick = [&] { ++ticks; };
+  run(one);
+  EXPECT_GE(ticks, 3) << "every 100 ms on an idle machine";
+}
+
 TEST_F(Supervision, TellsASignalFromAnExitCodeThatLooksLikeOne) {
   EXPECT_EQ(run(job("kill -KILL $$")).text("/usr/bin/mpirun"), "mpirun was ended by SIGKILL");
   EXPECT_EQ(run(job("exit 137")).text("mpirun"), "mpirun ended with exit code 137: SIGKILL ended a rank or itself");

@@ -351,7 +351,12 @@ TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
   EXPECT_EQ(find(judged(without, rule), step).status, Status::missing);
   ResultsBuilder wrong;
   wrong.add(step, "tokens_per_s", 90000, {}, {{"model_tflops", 2000}});
-  EXPECT_EQ(find(judged(wrong, rule), step).status, Status::invalid);
+  const Verdict invalid = judged(wrong, rule);
+  EXPECT_EQ(find(invalid, step).status, Status::invalid);
+  EXPECT_EQ(
+      std::count_if(invalid.findings.begin(), invalid.findings.end(), [](const Finding& f) { return f.key == step; }),
+      1)
+      << "it is said once";
 }
 
 TEST(Verdict, NamesTheRankThatIsSlowestAloneWhenAStepOfAllIsSlow) {

@@ -40,6 +40,39 @@ TEST(Verdict, DoesNotPassOnNothing) {
   expect_state(verdict, State::no_reference, 3);
 }
 
+TEST(Verdict, KnowsTheFamiliesThatAProfileLeavesUnjudged) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700);
+  const auto judged_with = [&](const std::string& family) {
+    JudgeOptions options;
+    options.families = {{"gemm", family}};
+    return judge({builder.results()}, profile(gemm_rule + "}\n", "unjudged: [of_site]\n"), options);
+  };
+  EXPECT_TRUE(has(judged_with("of_site"), "of_site")) << "it was not measured";
+  EXPECT_THROW(judged_with("of_nobody"), InputError);
+}
+
+TEST(Verdict, SaysOnceThatARuleNeedsToKnowWhetherNvlsWasOn) {
+  const auto lines_on_allreduce = [](const ResultsBuilder& builder) {
+    const Verdict verdict = judged(builder, gemm_rule + "}\n" + allreduce_rule + ", nvls: on}\n");
+    EXPECT_NE(verdict.exit_code, 0) << verdict_line(verdict);
+    return std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                         [](const Finding& f) { return f.key.family() == "allreduce"; });
+  };
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700);
+  EXPECT_EQ(lines_on_allreduce(builder), 1) << "it was not measured";
+  builder.add(allreduce, "busbw_gb_per_s", 350);
+  EXPECT_EQ(lines_on_allreduce(builder), 1) << "no rule could be applied";
+}
+
+TEST(Verdict, WarnsOfMemoryThatWasNotGivenBack) {
+  ResultsBuilder builder;
+  builder.context.ranks[1].memory_kept_mib = 512;
+  builder.add("hbm/op:copy/engine:sm/bytes:1073741824", "hbm_gb_per_s", 4000);
+  EXPECT_TRUE(has(judged(builder, gemm_rule + "}\n"), "machine/memory/rank:1"));
+}
+
 TEST(Verdict, FailsForAnErrorWhereNoProfileMatches) {
   ResultsBuilder builder(4, 1, "NVIDIA B200");
   builder.add_error(gemm, "wrong data");
