@@ -158,6 +158,25 @@ struct BlockScales {
   }
 };
 
+/// Scale factors of fp8 in f32. Each belongs to 2^row_shift rows of A, or columns of B, by 2^depth_shift elements along
+/// k.
+struct FloatScales {
+  std::uint64_t stream = 0;  // distinguishes A from B; 0 means that all factors are 1
+  unsigned row_shift = 0, depth_shift = 0;
+  std::uint64_t row_stride = 0, depth_stride = 0;  // distances between factors in memory
+
+  /// Returns the factor of element l of a row: 1 to 2 in steps of 1/128, so that its product with an element is exact
+  /// in f32. Neighbours differ, so that a product with factors in another order is wrong.
+  constexpr float at(std::uint64_t row, std::uint64_t l) const {
+    if (stream == 0) return 1;
+    const auto hash = mix((stream << 60) ^ ((row >> row_shift) << 24) ^ (l >> depth_shift));
+    return 1 + static_cast<float>(hash & 127) / 128;
+  }
+  constexpr std::uint64_t place(std::uint64_t row, std::uint64_t l) const {
+    return (row >> row_shift) * row_stride + (l >> depth_shift) * depth_stride;
+  }
+};
+
 /// Returns the largest plausible |c - exact| of one element of a product of zero-mean random matrices. One part is the
 /// rounding of the result to a type with unit roundoff u_out. The other is the error of the accumulation in a type with
 /// unit roundoff u_acc. With zero mean the partial sums grow like a random walk. The accumulated error then stays near

@@ -18,6 +18,7 @@
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/tuner.hpp"
+#include "kernels/gemm_scales.hpp"
 #include "kernels/gemm_tuning.hpp"
 
 namespace shakedown::cuda {
@@ -42,6 +43,7 @@ class Gemm final : public Work {
         gpu_(gpu),
         choices_(choices),
         remembered_(remembered),
+        factors_(gemm_scales(spec)),
         scales_(GemmPlan::scale_bytes(spec, type)),
         plan_(spec, type, scales_.data()),
         chosen_(plan_.candidates().front()),
@@ -157,7 +159,12 @@ class Gemm final : public Work {
   bool stands_by() const { return spec_.active && *spec_.active != gpu_.local_rank(); }
 
   void write_data() const {
-    if (scales_) {
+    if (factors_.count > 0) {
+      const auto begin = factors_.b_begin * sizeof(float), end = scales_.bytes();
+      const View all = scales_;
+      fill_scales(gpu_, all.part(0, begin), factors_.a, area(spec_.m, 1), area(spec_.k, 1));
+      fill_scales(gpu_, all.part(begin, end - begin), factors_.b, area(spec_.n, 1), area(spec_.k, 1));
+    } else if (scales_) {
       const auto rows = static_cast<std::size_t>(std::max(spec_.m, spec_.n));
       const auto blocks = static_cast<std::uint64_t>((spec_.k + type_.block - 1) / type_.block);
       fill_scales(gpu_, scales_, rows, {blocks}, type_.unit_scale, type_.scale_step);
@@ -213,8 +220,8 @@ class Gemm final : public Work {
 
   Product product() const {
     const void* const c = last_output(c_, trail_).data();
-    return {spec_.dtype, plan_.a_by_rows(chosen_), a_.data(),  b_.data(), c, spec_.m, spec_.n,
-            spec_.k,     u_out_of(type_, spec_.k), type_.u_acc};
+    return {spec_.dtype, plan_.a_by_rows(chosen_), a_.data(),   b_.data(),  c,         spec_.m, spec_.n,
+            spec_.k,     u_out_of(type_, spec_.k), type_.u_acc, factors_.a, factors_.b};
   }
 
   Check check_sampled_rows() {
@@ -260,6 +267,7 @@ class Gemm final : public Work {
   const Gpu& gpu_;
   Choices& choices_;
   const Choices& remembered_;
+  GemmScales factors_;
   Buffer scales_;
   GemmPlan plan_;
   GemmCandidate chosen_;

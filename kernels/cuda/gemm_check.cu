@@ -2,6 +2,7 @@
 // type except f64, so the reference has no significant error. For f64, the reference has the same error as the product
 // that it checks.
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gemm_check.hpp"
@@ -51,14 +52,19 @@ struct Matrices {
   int m, n, k;
   std::size_t a_row, a_column;  // distances between neighbouring rows and columns of A
   double u_out, u_acc;
+  reference::FloatScales a_scales, b_scales;
 
-  __device__ double a_at(int i, int l) const { return scaled(element(a, i * a_row + l * a_column), i, l); }
-  __device__ double b_at(int l, int j) const { return scaled(element(b, l + static_cast<std::size_t>(j) * k), j, l); }
+  __device__ double a_at(int i, int l) const { return scaled(element(a, i * a_row + l * a_column), i, l, a_scales); }
+  __device__ double b_at(int l, int j) const {
+    return scaled(element(b, l + static_cast<std::size_t>(j) * k), j, l, b_scales);
+  }
   __device__ double c_at(int i, int j) const { return element(c, i + static_cast<std::size_t>(j) * m); }
 
   /// Returns the value of an element at place l of a row of A or column of B.
-  static __device__ double scaled(double element, int row, int l) {
-    if constexpr (scale_block<T> == 0) {
+  static __device__ double scaled(double element, int row, int l, const reference::FloatScales& scales) {
+    if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {
+      return element * scales.at(static_cast<unsigned>(row), static_cast<unsigned>(l));
+    } else if constexpr (scale_block<T> == 0) {
       return element;
     } else {
       return element *
@@ -78,7 +84,9 @@ Matrices<T> typed(const Product& p) {
           p.a_by_rows ? static_cast<std::size_t>(p.k) : 1,
           p.a_by_rows ? 1 : static_cast<std::size_t>(p.m),
           p.u_out,
-          p.u_acc};
+          p.u_acc,
+          p.a_scales,
+          p.b_scales};
 }
 
 /// Same formula as reference::gemm_tolerance.

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/ops/operation.hpp"
+#include "kernels/reference.hpp"
 
 namespace shakedown::cuda {
 
@@ -22,6 +23,7 @@ struct Product {
   const void* c;
   int m, n, k;
   double u_out, u_acc;
+  reference::FloatScales a_scales{}, b_scales{};  // of fp8
 };
 
 // Sampled rows -------------------------------------------------------------------------------------------------------

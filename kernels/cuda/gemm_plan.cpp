@@ -6,11 +6,26 @@
 #include <sstream>
 #include <system_error>
 
+#include "kernels/gemm_scales.hpp"
+
 namespace shakedown::cuda {
 
 namespace {
 
 constexpr int most_candidates = 16;  // for each layout
+
+void set_scales(MatmulShape& shape, const GemmSpec& spec, const GemmType& type, const void* scales) {
+  if (type.block != 0) {
+    shape.a_scale = shape.b_scale = type.block == 16 ? ScaleMode::of_16 : ScaleMode::of_32;
+    shape.a_scales = shape.b_scales = scales;
+  } else if (spec.scaling != Scaling::tensor) {
+    const bool by_rows = spec.scaling == Scaling::row;
+    shape.a_scale = by_rows ? ScaleMode::row : ScaleMode::of_128;
+    shape.b_scale = by_rows ? ScaleMode::row : ScaleMode::block128;
+    shape.a_scales = scales;
+    shape.b_scales = static_cast<const float*>(scales) + gemm_scales(spec).b_begin;
+  }
+}
 
 MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows, const void* scales) {
   const auto matrix = [](cudaDataType_t element, int rows, int cols) {
@@ -27,8 +42,7 @@ MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows,
                     false,
                     GemmPlan::workspace_bytes};
   if (spec.dtype == DType::fp8_e4m3) shape.fast_accumulation = spec.accumulate == Accumulate::fast;
-  shape.block = type.block;
-  shape.scales = scales;
+  set_scales(shape, spec, type, scales);
   return shape;
 }
 
@@ -102,9 +116,9 @@ GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scale
   }
 }
 
-/// Returns the size of the scale factors. cuBLASLt requires tiles of 128 rows by 4 factors.
+/// Returns the size of the scale factors. Those of one byte are in tiles of 128 rows by 4 factors.
 std::size_t GemmPlan::scale_bytes(const GemmSpec& spec, const GemmType& type) {
-  if (type.block == 0) return 0;
+  if (type.block == 0) return gemm_scales(spec).count * sizeof(float);
   const auto rounded = [](int count, int to) { return static_cast<std::size_t>((count + to - 1) / to * to); };
   return rounded(std::max(spec.m, spec.n), 128) * rounded((spec.k + type.block - 1) / type.block, 4);
 }

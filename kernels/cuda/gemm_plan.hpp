@@ -44,7 +44,7 @@ class GemmPlan {
   /// factors. Errors: Unsupported if cuBLASLt has no algorithm for the type or the shape.
   GemmPlan(const GemmSpec&, const GemmType&, const void* scales);
 
-  /// Returns the bytes of the scale factors of the larger of A and B; 0 for types without scale factors.
+  /// Returns the bytes of the scale factors of fp8, or of one byte for the larger of A and B; 0 if there are none.
   static std::size_t scale_bytes(const GemmSpec&, const GemmType&);
 
   /// True if the candidate stores A row by row (cuBLASLt's op T); otherwise all matrices are column-major. By rows,

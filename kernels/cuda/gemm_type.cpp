@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/cuda/handle.hpp"
+#include "kernels/gemm_scales.hpp"
 
 namespace shakedown::cuda {
 
@@ -27,11 +28,17 @@ constexpr double u_fp8_fast = 0x1p-12, u_fp8_exact = 0x1p-16;
 
 constexpr double u_bf16 = 0x1p-8, u_f16 = 0x1p-11, u_f32 = 0x1p-24;
 
-GemmType fp8(Accumulate accumulate) {
+GemmType fp8(const GemmSpec& spec) {
   GemmType type{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 89, u_bf16, u_fp8_fast};
-  if (accumulate == Accumulate::exact) type.u_acc = u_fp8_exact;
+  if (spec.accumulate == Accumulate::exact) type.u_acc = u_fp8_exact;
   type.along_k = true;
+  if (spec.scaling == Scaling::tensor) return type;
+#if CUDART_VERSION >= 12090
+  type.capability = 90;  // cuBLASLt has them for Hopper alone, and decides about later GPUs itself
   return type;
+#else
+  throw Unsupported("scale:" + std::string(name(spec.scaling)) + " needs a build with CUDA 12.9 or later");
+#endif
 }
 
 /// Returns Blackwell's block-scaled types.
@@ -60,6 +67,7 @@ GemmType gemm_type(const GemmSpec& spec) {
   if (spec.accumulate == Accumulate::exact && spec.dtype != DType::fp8_e4m3) {
     throw std::invalid_argument("accumulate:exact is for fp8_e4m3: " + std::string(name(spec.dtype)) + " always is");
   }
+  static_cast<void>(gemm_scales(spec));
   switch (spec.dtype) {
     // The reference is also computed in f64, so the tolerance is twice the error of one of them.
     case DType::f64: return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F, 0, 0x1p-53, 0x1p-52};
@@ -67,7 +75,7 @@ GemmType gemm_type(const GemmSpec& spec) {
     case DType::tf32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F, 80, u_f32, u_tensor};
     case DType::f16: return {CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F, 70, u_f16, u_tensor};
     case DType::bf16: return {CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 80, u_bf16, u_tensor};
-    case DType::fp8_e4m3: return fp8(spec.accumulate);
+    case DType::fp8_e4m3: return fp8(spec);
     case DType::int8: return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I, 72, 0, 0, true};
     case DType::nvfp4:
     case DType::mxfp8: return block_scaled(spec.dtype);

@@ -22,7 +22,7 @@ struct GemmType {
 };
 
 /// Returns the description of a product. Errors: Unsupported if this build's CUDA does not have the type;
-/// std::invalid_argument for exact accumulation with a type other than fp8_e4m3.
+/// std::invalid_argument for exact accumulation or f32 scale factors with a type other than fp8_e4m3.
 GemmType gemm_type(const GemmSpec&);
 
 /// Returns the unit roundoff of a result with inner dimension k: that of its type plus the drift of the accumulation.

@@ -33,6 +33,14 @@ __global__ void write_scales_kernel(unsigned char* factors, std::size_t rows, re
   }
 }
 
+__global__ void write_float_scales_kernel(float* factors, reference::FloatScales scales, std::size_t row_blocks,
+                                          std::size_t depth_blocks) {
+  for (auto i = first_index(); i < row_blocks * depth_blocks; i += stride()) {
+    const auto row = (i % row_blocks) << scales.row_shift, l = (i / row_blocks) << scales.depth_shift;
+    factors[scales.place(row, l)] = scales.at(row, l);
+  }
+}
+
 /// Adds the values of all threads to *sum; called by whole warps.
 __device__ void add_to(unsigned long long* sum, unsigned long long mine) {
   for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
@@ -202,6 +210,15 @@ void fill_scales(const Gpu& gpu, const Buffer& buffer, std::size_t rows, const r
   gpu.fill(buffer, unit);
   write_scales_kernel<<<blocks_for(rows * scales.blocks), block, 0, gpu.stream()>>>(buffer.data<unsigned char>(), rows,
                                                                                     scales, unit, step);
+  check(cudaGetLastError());
+}
+
+void fill_scales(const Gpu& gpu, const View& view, const reference::FloatScales& scales, std::size_t rows,
+                 std::size_t k) {
+  const auto row_blocks = ((rows - 1) >> scales.row_shift) + 1, depth_blocks = ((k - 1) >> scales.depth_shift) + 1;
+  gpu.fill(view, 0);
+  write_float_scales_kernel<<<blocks_for(row_blocks * depth_blocks), block, 0, gpu.stream()>>>(
+      view.data<float>(), scales, row_blocks, depth_blocks);
   check(cudaGetLastError());
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/ops/gemm.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/trail.hpp"
 
@@ -73,10 +74,6 @@ void add_words(const Gpu&, const std::uint64_t* words, std::size_t count, unsign
 
 // GEMM ---------------------------------------------------------------------------------------------------------------
 
-/// Standard deviation of int8 inputs. They use the whole range: 127 is 4 standard deviations, and larger values are
-/// clamped.
-inline constexpr double int8_deviation = 32;
-
 /// Fills element i with reference::normal(i, stream_id), rounded to the type (int8: times int8_deviation). Supports all
 /// types; nvfp4 and mxfp8 without their block scales.
 void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint64_t stream_id);
@@ -85,6 +82,9 @@ void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint6
 /// step` for 2. Factors of rows and blocks that pad the last tiles are 1.
 void fill_scales(const Gpu&, const Buffer&, std::size_t rows, const reference::BlockScales& scales, unsigned char unit,
                  unsigned char step);
+
+/// Fills the buffer with the factors of a matrix of `rows` rows of `k` elements at their places. What pads them is 0.
+void fill_scales(const Gpu&, const View&, const reference::FloatScales& scales, std::size_t rows, std::size_t k);
 
 /// Adds all words, each mixed with its position, modulo 2^64; the result does not depend on the order.
 void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);

@@ -28,15 +28,27 @@ bool set(MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attrib
          CUBLAS_STATUS_SUCCESS;
 }
 
-void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] int block,
-                [[maybe_unused]] const void* scales) {
 #if CUDART_VERSION >= 12080
-  const std::int32_t mode =
-      block == 16 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 : CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
-  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
-  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
-  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales);
-  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales);
+std::int32_t cublaslt_mode(ScaleMode mode) {
+  switch (mode) {
+    case ScaleMode::of_16: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+    case ScaleMode::of_32: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+#if CUDART_VERSION >= 12090
+    case ScaleMode::row: return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    case ScaleMode::of_128: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case ScaleMode::block128: return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+#endif
+    default: return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  }
+}
+#endif
+
+void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] const MatmulShape& shape) {
+#if CUDART_VERSION >= 12080
+  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, cublaslt_mode(shape.a_scale));
+  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, cublaslt_mode(shape.b_scale));
+  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, shape.a_scales);
+  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, shape.b_scales);
 #endif
 }
 
@@ -54,7 +66,7 @@ MatmulDesc make_product(const MatmulShape& shape) {
   if (shape.fast_accumulation) {
     set(product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(*shape.fast_accumulation));
   }
-  if (shape.block != 0) set_scales(product, shape.block, shape.scales);
+  if (shape.a_scale != ScaleMode::none) set_scales(product, shape);
   return product;
 }
 

@@ -21,6 +21,10 @@ struct MatmulMatrix {
   auto operator<=>(const MatmulMatrix&) const = default;
 };
 
+/// What a scale factor of a matrix belongs to: 16 or 32 neighbours along k (a factor of one byte), a whole row of A or
+/// column of B, 128 neighbours along k, or a block of 128 x 128 elements (f32).
+enum class ScaleMode { none, of_16, of_32, row, of_128, block128 };
+
 /// The properties that define a product for cuBLASLt: D = alpha op(A) op(B) + beta C, where C has the layout of D.
 struct MatmulShape {
   cublasComputeType_t compute;
@@ -31,8 +35,8 @@ struct MatmulShape {
   bool adds = false;                                     // true if beta is not 0
   bool bias = false;                                     // a bias in bf16, one for each row of D
   std::optional<bool> fast_accumulation = std::nullopt;  // set only for fp8
-  int block = 0;                                         // number of neighbours along k that share a scale factor
-  const void* scales = nullptr;                          // the scale factors of A and B
+  ScaleMode a_scale = ScaleMode::none, b_scale = ScaleMode::none;
+  const void *a_scales = nullptr, *b_scales = nullptr;
   /// The alignment of A, B, C and D in bytes; cuBLASLt's default is 256.
   std::optional<std::array<std::uint32_t, 4>> alignment{};
 

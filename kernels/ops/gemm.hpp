@@ -9,9 +9,17 @@ namespace shakedown {
 
 /// For fp8: accumulation in the short accumulator of the tensor core, or promoted to f32 at intervals.
 enum class Accumulate { fast, exact };
+/// The scale factors of fp8: 1; one for each row of A and column of B ("outer vectors"); or one for each 128 elements
+/// along k of a row of A and for each block of 128 x 128 elements of B, as DeepSeek-V3 was trained.
+enum class Scaling { tensor, row, block128 };
+constexpr auto words(Scaling) { return names("tensor", "row", "block128"); }
 /// For comparison: zeros switch fewer transistors, which means less power and higher clocks.
 enum class MatrixData { normal, zeros };
 enum class Load { burst, sustained };  // a sustained load lasts long enough that power and cooling limit the rate
+
+/// Standard deviation of int8 inputs. They use the whole range: 127 is 4 standard deviations, and larger values are
+/// clamped.
+inline constexpr double int8_deviation = 32;
 
 /// Returns the bytes of one element of a product: bf16 for inputs in 4-bit and 8-bit floats, int32 for int8, otherwise
 /// the input type.
@@ -26,23 +34,25 @@ inline std::size_t product_size_of(DType dtype) {
 }
 
 /// C (m x n) = A (m x k) B (k x n). The inputs are seeded standard normal numbers, rounded to the type (int8: with
-/// standard deviation 32). Cost: 2 m n k flops.
+/// standard deviation int8_deviation). Cost: 2 m n k flops.
 struct GemmSpec {
   static constexpr std::string_view description = "a dense matrix product";
 
   DType dtype;
   int m, n, k;
   Accumulate accumulate = Accumulate::fast;
+  Scaling scaling = Scaling::tensor;
   MatrixData data = MatrixData::normal;
   Load load = Load::burst;
   std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host are idle
 };
 
-/// Returns the key, such as gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2].
+/// Returns the key, such as gemm/dtype:bf16/m:8192/n:8192/k:8192[/scale:row][/load:sustained][/active:one/rank:2].
 inline std::string key(const GemmSpec& s) {
   Key key("gemm");
   key.set("dtype", s.dtype).set("m", s.m).set("n", s.n).set("k", s.k);
   if (s.accumulate == Accumulate::exact) key.set("accumulate", "exact");
+  if (s.scaling != Scaling::tensor) key.set("scale", s.scaling);
   if (s.data == MatrixData::zeros) key.set("data", "zeros");
   if (s.load == Load::sustained) key.set("load", "sustained");
   if (s.active) key.set("active", "one").set("rank", s.active);

@@ -68,9 +68,10 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   const auto refusal = [&](const std::string& part) { return input_error_of([&] { with(shared, part); }); };
   EXPECT_EQ(refusal("batch:64k"), "batch:64k: '64k' is not a number above 0");
   EXPECT_EQ(refusal("retain:some"), "retain:some: 'some' is not one of all, rebuild, inputs");
-  EXPECT_EQ(refusal("colour:red"),
-            "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "
-            "batch:64");
+  EXPECT_EQ(
+      refusal("colour:red"),
+      "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "
+      "batch:64");
   EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
   EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");
   EXPECT_EQ(key(LaunchSpec{.op = LaunchOp::kernel}), "launch/op:kernel");
@@ -83,10 +84,13 @@ TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {
   EXPECT_EQ(key(spec), plain);
   spec.accumulate = Accumulate::exact;
   EXPECT_EQ(key(spec), plain + "/accumulate:exact");
+  spec.scaling = Scaling::row;
+  EXPECT_EQ(key(spec), plain + "/accumulate:exact/scale:row");
+  spec.scaling = Scaling::block128;
   spec.data = MatrixData::zeros;
   spec.load = Load::sustained;
   spec.active = 2;
-  EXPECT_EQ(key(spec), plain + "/accumulate:exact/data:zeros/load:sustained/active:one/rank:2");
+  EXPECT_EQ(key(spec), plain + "/accumulate:exact/scale:block128/data:zeros/load:sustained/active:one/rank:2");
 }
 
 TEST(Cost, CountsWhatTheModelNeedsWhateverIsComputedTwice) {

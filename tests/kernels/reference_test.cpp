@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 #include <vector>
+
+#include "kernels/gemm_scales.hpp"
 
 namespace shakedown::reference::reference_test {
 namespace {
@@ -160,6 +163,56 @@ TEST(BlockScales, OfAnotherOrderGiveAnotherProduct) {
   EXPECT_GT(std::abs(product(5, 77, by_rows) - want), 10 * limit);
   EXPECT_GT(std::abs(product(5, 77, swapped) - want), 10 * limit);
   EXPECT_GT(std::abs(product(5, 77, none) - want), 10 * limit);
+}
+
+TEST(GemmScales, OfRowsAreOneVectorForAAndOneForB) {
+  GemmSpec spec{DType::fp8_e4m3, 100, 36, 300};
+  spec.scaling = Scaling::row;
+  const auto scales = gemm_scales(spec);
+  EXPECT_EQ(scales.b_begin, 128U) << "aligned to 256 bytes";
+  EXPECT_EQ(scales.count, 128U + 36U);
+  for (const std::uint64_t l : {0, 127, 128, 299}) {
+    EXPECT_EQ(scales.a.place(99, l), 99U);
+    EXPECT_EQ(scales.b.place(35, l), 35U);
+    EXPECT_EQ(scales.a.at(99, l), scales.a.at(99, 0));
+  }
+}
+
+TEST(GemmScales, OfBlocksAreInTheOrderThatCublasLtDocuments) {
+  GemmSpec spec{DType::fp8_e4m3, 100, 200, 700};  // 6 blocks along k, rounded to 8 for B
+  spec.scaling = Scaling::block128;
+  const auto scales = gemm_scales(spec);
+  EXPECT_EQ(scales.a.place(7, 127), 7U) << "M-major";
+  EXPECT_EQ(scales.a.place(7, 128), 107U);
+  EXPECT_EQ(scales.b.place(127, 699), 5U) << "K-major";
+  EXPECT_EQ(scales.b.place(128, 0), 8U);
+  EXPECT_EQ(scales.b_begin, 640U);
+  EXPECT_EQ(scales.count, 640U + 16U);
+  EXPECT_EQ(scales.b.at(0, 0), scales.b.at(127, 127)) << "one factor for the whole block";
+}
+
+TEST(GemmScales, OfNeighboursAndOfBothMatricesDiffer) {
+  GemmSpec spec{DType::fp8_e4m3, 1024, 1024, 1024};
+  spec.scaling = Scaling::block128;
+  const auto scales = gemm_scales(spec);
+  int same_as_next_row = 0, same_as_next_block = 0, same_in_b = 0;
+  for (std::uint64_t row = 0; row < 1000; ++row) {
+    const float factor = scales.a.at(row, 0);
+    EXPECT_GE(factor, 1);
+    EXPECT_LT(factor, 2);
+    same_as_next_row += factor == scales.a.at(row + 1, 0) ? 1 : 0;
+    same_as_next_block += factor == scales.a.at(row, 128) ? 1 : 0;
+    same_in_b += factor == scales.b.at(row * 128, 0) ? 1 : 0;
+  }
+  for (const int same : {same_as_next_row, same_as_next_block, same_in_b}) EXPECT_LT(same, 30) << "8 by chance";
+}
+
+TEST(GemmScales, AreForFp8Alone) {
+  GemmSpec spec{DType::bf16, 16, 16, 16};
+  EXPECT_EQ(gemm_scales(spec).count, 0U);
+  EXPECT_EQ(gemm_scales(spec).a.at(3, 200), 1);
+  spec.scaling = Scaling::row;
+  EXPECT_THROW(gemm_scales(spec), std::invalid_argument);
 }
 
 TEST(GemmTolerance, LetsAnF32ProductPassAndNotATf32Product) {

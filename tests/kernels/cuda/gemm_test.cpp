@@ -24,6 +24,7 @@
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gemm_type.hpp"
 #include "kernels/cuda/known_data.hpp"
+#include "kernels/gemm_scales.hpp"
 #include "kernels/reference.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
@@ -55,6 +56,14 @@ TEST(CudaGemmType, OnlyFp8HasTwoWaysToAccumulate) {
   EXPECT_LT(gemm_type(spec).u_acc, fast);
   spec.dtype = DType::bf16;
   EXPECT_TRUE(contains(message_of([&] { gemm_type(spec); }), "accumulate:exact is for fp8_e4m3"));
+}
+
+TEST(CudaGemmType, OnlyFp8HasScaleFactorsOfRows) {
+  GemmSpec spec{DType::fp8_e4m3, 16, 16, 16};
+  spec.scaling = Scaling::row;
+  EXPECT_EQ(GemmPlan::scale_bytes(spec, gemm_type(spec)), 4U * (64 + 16));
+  spec.dtype = DType::bf16;
+  EXPECT_TRUE(contains(message_of([&] { gemm_type(spec); }), "scale:row is for fp8_e4m3, not for bf16"));
 }
 
 TEST(CudaGemmType, AProductOfIntegersIsExact) {
@@ -173,6 +182,25 @@ TEST_F(OnGpu, ScaleFactorsAreWhereCublasLtReadsThem) {
     }
   }
   EXPECT_EQ(bytes, want);
+}
+
+TEST_F(OnGpu, ScaleFactorsOfRowsAndBlocksAreWhereCublasLtReadsThem) {
+  for (const auto scaling : {Scaling::row, Scaling::block128}) {
+    GemmSpec spec{DType::fp8_e4m3, 200, 260, 700};
+    spec.scaling = scaling;
+    const auto scales = gemm_scales(spec);
+    const Buffer buffer(scales.count * sizeof(float));
+    const View all = buffer;
+    const auto begin = scales.b_begin * sizeof(float);
+    fill_scales(*gpu_, all.part(0, begin), scales.a, 200, 700);
+    fill_scales(*gpu_, all.part(begin, all.bytes() - begin), scales.b, 260, 700);
+    std::vector<float> want(scales.count);
+    for (std::size_t l = 0; l < 700; ++l) {
+      for (std::size_t i = 0; i < 200; ++i) want[scales.a.place(i, l)] = scales.a.at(i, l);
+      for (std::size_t j = 0; j < 260; ++j) want[scales.b_begin + scales.b.place(j, l)] = scales.b.at(j, l);
+    }
+    EXPECT_EQ(download<float>(buffer), want);
+  }
 }
 
 // The checks of a product --------------------------------------------------------------------------------------------
@@ -367,6 +395,43 @@ TEST_P(TypedProductCheck, ARightProductPasses) {
   }
 }
 
+/// The check of fp8 uses the factors of each row: a product in which two rows of factors are swapped is wrong.
+TEST_F(OnGpu, AProductWithSwappedScaleFactorsIsWrong) {
+  constexpr int m = 64, n = 72, k = 256;
+  for (const auto scaling : {Scaling::row, Scaling::block128}) {
+    GemmSpec spec{DType::fp8_e4m3, m, n, k};
+    spec.scaling = scaling;
+    const auto scales = gemm_scales(spec);
+    const Buffer a(m * k), b(k * n);
+    fill_normal(*gpu_, a, spec.dtype, m * k, 1);
+    fill_normal(*gpu_, b, spec.dtype, k * n, 2);
+    const auto a_bytes = download<std::byte>(a), b_bytes = download<std::byte>(b);
+    const auto mismatches = [&](bool swapped) {
+      std::vector<std::byte> product(static_cast<std::size_t>(m * n) * 2);
+      for (std::size_t i = 0; i < m; ++i) {
+        const auto row = swapped && (i == 3 || i == 4) ? 7 - i : i;
+        for (std::size_t j = 0; j < n; ++j) {
+          double sum = 0;
+          for (std::size_t l = 0; l < k; ++l) {
+            const double x = decode(spec.dtype, a_bytes, i * k + l), y = decode(spec.dtype, b_bytes, l + j * k);
+            sum += x * y * static_cast<double>(scales.a.at(row, l)) * static_cast<double>(scales.b.at(j, l));
+          }
+          encode_product(spec.dtype, product, i + j * m, sum);
+        }
+      }
+      const auto c = upload(product);
+      const Buffer scratch(check_scratch(n, k) * sizeof(double));
+      const auto type = gemm_type(spec);
+      const Product checked{spec.dtype, true, a.data(),   b.data(),   c.data(), m,
+                            n,          k,    type.u_out, type.u_acc, scales.a, scales.b};
+      count_wrong_sums_of(gpu_->stream(), checked, scratch.data<double>(), gpu_->start_tally());
+      return gpu_->finish_tally().mismatched;
+    };
+    EXPECT_EQ(mismatches(false), 0U);
+    EXPECT_GT(mismatches(true), 0U);
+  }
+}
+
 TEST_P(TypedProductCheck, OneElementThatIsOffIsFound) {
   const double off = [] {
     switch (GetParam()) {
@@ -392,13 +457,21 @@ TEST_P(TypedProductCheck, OneElementThatIsOffIsFound) {
 /// Runs the products that this GPU supports; for others the error must give the reason.
 class GemmWork : public OnGpu {
  protected:
+  /// cuBLASLt has the scale factors of rows and of blocks of 128 for Hopper alone.
+  static bool is_hopper() {
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    return major == 9;
+  }
+
   void expect_checked_or_unsupported(const GemmSpec& spec) {
     const auto sums = static_cast<std::size_t>(spec.m) * static_cast<std::size_t>(sums_per_row(spec.n));
     const auto rows = static_cast<std::size_t>(std::min(spec.m, SampledRows::most));
     try {
       expect_work_is_checked(spec, sums + rows * static_cast<std::size_t>(spec.n));
     } catch (const Unsupported& reason) {
-      EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "needs a build with CUDA"));
+      EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "needs a build with CUDA") ||
+                  (spec.scaling != Scaling::tensor && !is_hopper()));
       RecordProperty(std::string(name(spec.dtype)), reason.what());
     }
   }
@@ -432,6 +505,20 @@ TEST_F(GemmWork, Fp8ExactIsCloserThanFast) {
   expect_checked_or_unsupported(spec);
   spec.accumulate = Accumulate::exact;
   expect_checked_or_unsupported(spec);
+}
+
+TEST_F(GemmWork, Fp8WithEveryKindOfScaleFactor) {
+  for (const auto scaling : {Scaling::row, Scaling::block128}) {
+    for (const auto& [m, n, k] : {std::tuple{256, 256, 256}, {144, 400, 720}, {512, 256, 8192}}) {
+      GemmSpec spec{DType::fp8_e4m3, m, n, k};
+      spec.scaling = scaling;
+      spec.accumulate = Accumulate::exact;
+      expect_checked_or_unsupported(spec);
+    }
+  }
+  GemmSpec fast{DType::fp8_e4m3, 256, 256, 8192};
+  fast.scaling = Scaling::row;
+  expect_checked_or_unsupported(fast);
 }
 
 TEST_F(GemmWork, BlockScaledTypesNeedBlackwell) {

@@ -76,6 +76,28 @@ TEST_F(HostBackend, MultipliesMatricesOfRaggedShapes) {
   }
 }
 
+TEST_F(HostBackend, MultipliesFp8WithEveryKindOfScaleFactorAndInt8) {
+  for (const auto scaling : {Scaling::tensor, Scaling::row, Scaling::block128}) {
+    for (const auto accumulate : {Accumulate::fast, Accumulate::exact}) {
+      for (const auto& [m, n, k] : {std::tuple{64, 64, 64}, {20, 140, 300}}) {
+        GemmSpec spec{DType::fp8_e4m3, m, n, k};
+        spec.scaling = scaling;
+        spec.accumulate = accumulate;
+        spec.load = Load::sustained;
+        check_all_ways(spec);
+      }
+    }
+  }
+  check_all_ways(GemmSpec{DType::int8, 64, 64, 64});
+  check_all_ways(GemmSpec{DType::int8, 37, 129, 2065});
+}
+
+TEST_F(HostBackend, RefusesScaleFactorsOfATypeThatHasNone) {
+  GemmSpec spec{DType::int8, 16, 16, 16};
+  spec.scaling = Scaling::row;
+  EXPECT_THROW(device_->prepare(spec), std::invalid_argument);
+}
+
 TEST_F(HostBackend, CopiesMemoryWithAnyNumberOfThreads) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{HbmOp::copy, Engine::cpu, bytes});
 }
@@ -363,6 +385,8 @@ TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
 
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
+  EXPECT_THROW(device_->prepare(GemmSpec{DType::mxfp8, 32, 32, 32}), Unsupported);
+  EXPECT_THROW(device_->prepare(GemmSpec{DType::f32, 8, 8, 8, Accumulate::exact}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(MemoryLatencySpec{Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
