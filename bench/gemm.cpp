@@ -20,9 +20,28 @@ constexpr DType all_types[] = {DType::bf16,     DType::f16,  DType::tf32,  DType
 /// tensor cores as bf16.
 constexpr DType quick_types[] = {DType::f32, DType::f64, DType::fp8_e4m3, DType::nvfp4, DType::mxfp8};
 
+/// A type of 8 bits or less, and the way to accumulate and to scale it.
+struct Narrow {
+  DType dtype;
+  Accumulate accumulate = Accumulate::fast;
+  Scaling scaling = Scaling::tensor;
+};
+/// The products of fp8 training and of inference. The sums of blocks of 128 are promoted to f32 one by one, so they are
+/// not measured with fast accumulation.
+constexpr Narrow narrow[] = {
+    {DType::fp8_e4m3},
+    {DType::fp8_e4m3, Accumulate::exact},
+    {DType::fp8_e4m3, Accumulate::fast, Scaling::row},
+    {DType::fp8_e4m3, Accumulate::exact, Scaling::row},
+    {DType::fp8_e4m3, Accumulate::exact, Scaling::block128},
+    {DType::int8},
+    {DType::mxfp8},
+    {DType::nvfp4},
+};
+
 constexpr int tokens = 8192;
 /// The power limit takes effect in less than one second. The full tier lasts longer, until the air is warm.
-constexpr double quick_sustained_seconds = 3, sustained_seconds = 10;
+constexpr double short_sustained_seconds = 3, sustained_seconds = 10;
 
 /// A linear layer with k input features and n output features.
 struct Projection {
@@ -43,11 +62,11 @@ class Plan {
   void quick() {
     for (const int n : {4096, 8192, 16384}) cube(DType::bf16, n);
     for (const auto dtype : quick_types) cube(dtype, 8192);
-    sustained(quick_sustained_seconds);
+    sustained(common, short_sustained_seconds);
   }
 
   /// Adds every type in every shape, and rows that show the effects of zeros, exact sums, heat and neighbours. Takes
-  /// about 85 s on a node.
+  /// about 110 s on a node.
   void full() {
     for (const auto dtype : all_types) {
       for (const int n : {4096, 8192, 16384}) cube(dtype, n);
@@ -64,7 +83,8 @@ class Plan {
     GemmSpec zeros = common;
     zeros.data = MatrixData::zeros;
     session_.add(zeros, figures);
-    sustained(sustained_seconds);
+    sustained(common, sustained_seconds);
+    for (const auto& type : narrow) sustained(narrow_cube(type), short_sustained_seconds);
     one_at_a_time();
   }
 
@@ -75,15 +95,26 @@ class Plan {
       cube(dtype, 1024);
       if (session_.full()) cube(dtype, 2048);
     }
+    for (const auto& type : narrow) {
+      if (session_.full() && runs_on_host(type)) session_.add(narrow_cube(type, 256), figures);
+    }
   }
 
  private:
+  static bool runs_on_host(const Narrow& type) { return type.dtype == DType::fp8_e4m3 || type.dtype == DType::int8; }
+
   static constexpr GemmSpec common{DType::bf16, 8192, 8192, 8192};
 
   void cube(DType dtype, int n) { session_.add(GemmSpec{dtype, n, n, n}, figures); }
 
-  void sustained(double seconds) {
-    GemmSpec spec = common;
+  static GemmSpec narrow_cube(const Narrow& type, int n = 8192) {
+    GemmSpec spec{type.dtype, n, n, n};
+    spec.accumulate = type.accumulate;
+    spec.scaling = type.scaling;
+    return spec;
+  }
+
+  void sustained(GemmSpec spec, double seconds) {
     spec.load = Load::sustained;
     session_.add(spec, figures, seconds);
   }
