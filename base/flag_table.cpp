@@ -74,6 +74,11 @@ std::string columns(const Flag&, const std::string& value) {
       value, [](int n) { return n >= 40; }, "must be a number of columns, at least 40");
 }
 
+std::string up_to_eight(const Flag&, const std::string& value) {
+  return unless<int>(
+      value, [](int n) { return n >= 1 && n <= 8; }, "must be a number from 1 to 8");
+}
+
 std::string seed(const Flag&, const std::string& value) {
   return unless<std::uint32_t>(
       value, [](auto) { return true; }, "is not a number from 0 to 4294967295");
@@ -168,9 +173,9 @@ const FlagTable rows{
      "folders of runs, such as DIR/NODE/RUN; the newest complete run of each node", list},
     {"--families", "=A,B", readers + " regress compare",
      "judge only these families; the best verdict is then PARTIAL, or FIT for preflight", list},
-    {"--thresholds", "=F", all_judges + certifying,
+    {"--thresholds", "=F", all_judges + certifying + " rehearse",
      "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
-    {"--site", "=FILE", judging + " fleet " + ledgers + certifying,
+    {"--site", "=FILE", judging + " fleet rehearse " + ledgers + certifying,
      "site file: fabric, topology, roster and limits of this cluster"},
     {"--roster", "=FILE", judging + " fleet history",
      "file of expected hosts; a line is host, host 8, host slots=8 or node[1-4]"},
@@ -194,6 +199,11 @@ const FlagTable rows{
     {"--reason", "=TEXT", "ledger_add", "why, in one line"},
     {"--due", "=DAYS", "history", "print only the nodes without a whole run in the last DAYS days, the oldest first",
      positive<double>},
+    {"--hosts", "=N", "rehearse", "number of hosts (those of the site's roster)", count},
+    {"--gpus", "=N", "rehearse", "number of GPUs of each host, 1 to 8 (8)", up_to_eight},
+    {"--noise", "=NAME", "rehearse", "how much healthy parts vary: calm, mixed, lottery, slots, ... (mixed)"},
+    {"--clusters", "=N", "rehearse", "simulated clusters for each fault (50, of more than 128 GPUs 20 or 10)", count},
+    {"--seed", "=N", "rehearse", "seed of the first cluster (1)", seed},
     {"--price", "=N", "claim", "price of a GPU for an hour, in any currency", positive<double>},
     {"--price", "=A[,B]", "compare", "price of a GPU for an hour in A and in B, in any currency: adds costs", prices},
     {"--key", "=FILE", "certify", "key of ssh-keygen that signs, or the public key of one that ssh-agent has"},

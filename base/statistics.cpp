@@ -123,6 +123,24 @@ double robust_sigma(const std::vector<double>& values) {
   return 1.4826 * median(std::move(distances));
 }
 
+double binomial_upper_bound(int k, int n, double odds) {
+  if (k >= n) return 1;
+  const auto at_most_k = [&](double p) {
+    double sum = 0;
+    for (int i = 0; i <= k; ++i) {
+      sum += std::exp(std::lgamma(n + 1.0) - std::lgamma(i + 1.0) - std::lgamma(n - i + 1.0) + i * std::log(p) +
+                      (n - i) * std::log1p(-p));
+    }
+    return sum;
+  };
+  double low = 0, high = 1;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (at_most_k(middle) > odds ? low : high) = middle;
+  }
+  return high;
+}
+
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
 // Finds the quantile by bisection of normal_cdf. This is accurate in the far tails, where closed-form approximations

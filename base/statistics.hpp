@@ -22,6 +22,11 @@ double coefficient_of_variation(const std::vector<double>& values);
 /// robust against outliers (Hampel, 1974). 0 for one value, and if more than half of the values are equal.
 double robust_sigma(const std::vector<double>& values);
 
+/// Returns the upper bound of a probability that was met in `k` of `n` independent trials: with a larger probability,
+/// `k` or fewer would be met with probability below `odds` (Clopper and Pearson, 1934; one-sided). For k = 0 and odds
+/// 0.05 it is the rule of three. The lower bound is 1 - binomial_upper_bound(n - k, n, odds).
+double binomial_upper_bound(int k, int n, double odds = 0.05);
+
 double normal_cdf(double z);
 /// Returns z such that a standard normal value is below it with probability p, 0 < p < 1.
 double normal_quantile(double p);

@@ -53,6 +53,7 @@
 #include "report/outputs.hpp"
 #include "report/reason.hpp"
 #include "report/regress.hpp"
+#include "report/rehearse.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/judge/headline.hpp"
@@ -246,6 +247,9 @@ const std::vector<Verb>& verbs() {
       {"claim", "--results=DIR [--ledger=DIR] [--site=F] [--price=N]",
        "print a claim about a failed run: GPUs, figures, hours and money", Verb::arguments,
        [](const Call& call) { return claim(call.arguments); }},
+      {"rehearse", "--hosts=N | --site=F [flags]",
+       "simulate a cluster of this size with faults: how surely an acceptance finds each", Verb::arguments,
+       [](const Call& call) { return rehearse(call.arguments, shipped_profiles() / "rehearsal/noise"); }},
       {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
        Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
       {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]",

@@ -90,6 +90,9 @@ Arguments arguments_of(const GivenFlags& given, const std::vector<std::string>& 
   given("--color", a.color)("--width", a.width)("--all", a.all)("--explain", a.explain)("--fault", a.fault);
   given("--event", a.event)("--node", a.node)("--reason", a.reason)("--due", a.due)("--price", a.prices);
   given("--key", a.key)("--signers", a.signers);
+  given("--hosts", a.rehearsal.hosts)("--gpus", a.rehearsal.gpus)("--clusters", a.rehearsal.clusters);
+  given("--noise", a.rehearsal.noise);
+  given("--seed", a.rehearsal.seed);
   if (const char* named = std::getenv("SHAKEDOWN_LEDGER"); named != nullptr && *named != 0) a.ledger = named;
   given("--ledger", a.ledger);
   given("--nodes", a.nodes)("--scontrol", a.scontrol)("--kubectl", a.kubectl)("--run-id", a.judge.run_id);

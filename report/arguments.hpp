@@ -1,6 +1,7 @@
 // The command line of the programs that judge results: acceptance_test and shakedown.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -24,6 +25,14 @@ inline constexpr const char* scaling_folder = "scaling";
 
 struct GivenReferences;
 
+/// The cluster that rehearse simulates.
+struct RehearsalFlags {
+  std::optional<int> hosts, clusters;  // nullopt: those of the site's roster; a number that depends on the size
+  int gpus = 8;                        // GPUs of each host
+  std::string noise = "mixed";         // name of a file of thresholds/rehearsal/noise
+  std::uint32_t seed = 1;
+};
+
 struct Arguments {
   std::vector<std::filesystem::path> results, baseline;
   std::filesystem::path thresholds;
@@ -42,6 +51,7 @@ struct Arguments {
   std::filesystem::path key;                     // for certify: signs
   std::optional<std::filesystem::path> signers;  // for verify: the allowed signers
   std::optional<double> due;                     // for history: days since the last whole run
+  RehearsalFlags rehearsal;                      // for rehearse
   std::vector<double> prices;                    // of a GPU for an hour: for claim one, for compare those of A and B
   FloorOptions floor_options;
   double tolerance = default_tolerance;

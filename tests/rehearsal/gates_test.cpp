@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "report/rehearsal_outcome.hpp"
 #include "tests/nightly.hpp"
-#include "tests/rehearsal/outcome.hpp"
 
 namespace shakedown::rehearsal::gates_test {
 namespace {

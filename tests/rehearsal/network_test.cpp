@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "report/rehearsal_outcome.hpp"
 #include "tests/nightly.hpp"
-#include "tests/rehearsal/outcome.hpp"
 #include "thresholds/culprits/fabric.hpp"
 
 namespace shakedown::rehearsal::network_test {
@@ -290,7 +290,8 @@ TEST(Network, NamesAHostThatDiesInAnAllReduce) {
   const auto judgement = judged(std::move(results));
   ASSERT_EQ(judgement.suspects.size(), 1U);
   EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_node});
-  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer any of its partners in an AllReduce"), std::string::npos);
+  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer any of its partners in an AllReduce"),
+            std::string::npos);
 }
 
 TEST(Network, WrongDataBetweenHostsFails) {

@@ -15,8 +15,9 @@
 #include <thread>
 
 #include "base/files.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "tests/rehearsal/outcome.hpp"
+#include "report/rehearsal_outcome.hpp"
 
 namespace shakedown::rehearsal {
 
@@ -107,7 +108,7 @@ Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed) {
   return order;
 }
 
-std::string rate(int k, int n) { return fmt::format("{}/{} (<= {:.1f} %)", k, n, 100 * upper_bound(k, n)); }
+std::string rate(int k, int n) { return fmt::format("{}/{} (<= {:.1f} %)", k, n, 100 * binomial_upper_bound(k, n)); }
 
 /// Lists the culprits and the failing findings of one fleet.
 std::string list_of(const Fleet& fleet, const Verdict& verdict, std::uint64_t seed) {

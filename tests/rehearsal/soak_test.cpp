@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "report/rehearsal_outcome.hpp"
 #include "tests/nightly.hpp"
-#include "tests/rehearsal/outcome.hpp"
 #include "thresholds/soak/soak.hpp"
 
 namespace shakedown::rehearsal::soak_test {

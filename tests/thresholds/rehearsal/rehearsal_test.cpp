@@ -9,7 +9,8 @@
 #include <set>
 
 #include "base/files.hpp"
-#include "tests/rehearsal/outcome.hpp"
+#include "base/statistics.hpp"
+#include "report/rehearsal_outcome.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rehearsal/fleet.hpp"
 
@@ -412,9 +413,9 @@ TEST(Rehearsal, RefusesAFaultThatItDoesNotKnow) {
 }
 
 TEST(Rehearsal, BoundsARateByClopperAndPearson) {
-  EXPECT_NEAR(upper_bound(0, 100), 0.0295, 0.0001) << "1 - 0.05^(1/100)";
-  EXPECT_NEAR(upper_bound(1, 10), 0.3942, 0.0001);
-  EXPECT_EQ(upper_bound(5, 5), 1);
+  EXPECT_NEAR(binomial_upper_bound(0, 100), 0.0295, 0.0001) << "1 - 0.05^(1/100)";
+  EXPECT_NEAR(binomial_upper_bound(1, 10), 0.3942, 0.0001);
+  EXPECT_EQ(binomial_upper_bound(5, 5), 1);
 }
 
 }  // namespace

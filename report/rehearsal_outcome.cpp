@@ -1,4 +1,4 @@
-#include "tests/rehearsal/outcome.hpp"
+#include "report/rehearsal_outcome.hpp"
 
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/site.hpp"
@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <set>
 
 namespace shakedown::rehearsal {
@@ -156,24 +155,6 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
     }
   }
   return outcome;
-}
-
-double upper_bound(int k, int n) {
-  if (k >= n) return 1;
-  const auto at_most_k = [&](double p) {
-    double sum = 0;
-    for (int i = 0; i <= k; ++i) {
-      sum += std::exp(std::lgamma(n + 1.0) - std::lgamma(i + 1.0) - std::lgamma(n - i + 1.0) + i * std::log(p) +
-                      (n - i) * std::log1p(-p));
-    }
-    return sum;
-  };
-  double low = 0, high = 1;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (at_most_k(middle) > 0.05 ? low : high) = middle;
-  }
-  return high;
 }
 
 }  // namespace shakedown::rehearsal

@@ -25,8 +25,4 @@ bool names(const Fleet&, const Fault&, const Diagnosis&);
 
 Outcome outcome_of(const Fleet&, const Verdict&);
 
-/// Returns the upper 95 % bound for `k` of `n` (Clopper and Pearson, 1934; one-sided). For k = 0 it is the rule of
-/// three.
-double upper_bound(int k, int n);
-
 }  // namespace shakedown::rehearsal
