@@ -44,6 +44,7 @@
 #include "report/baseline.hpp"
 #include "report/claim.hpp"
 #include "report/compare.hpp"
+#include "report/costs.hpp"
 #include "report/culprits.hpp"
 #include "report/fleet.hpp"
 #include "report/judge_apart.hpp"
@@ -91,6 +92,8 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   } else {
     const TerminalStyle style = style_of(arguments);
     if (measured && style.all) std::fputs(matrices_text(measured->files).c_str(), stdout);
+    if (measured && !arguments.prices.empty())
+      std::fputs(costs_text(measured->benchmarks, arguments.prices.front(), style.table()).c_str(), stdout);
     std::fputs(terminal_text(verdict, style).c_str(), stdout);
   }
   if (arguments.judge.families.all()) channel.give(text(headline_of(verdict)));

@@ -38,6 +38,7 @@ Answer<To> convert(const Answer<From>& from, To (*function)(const From&)) {
 }
 
 double watts(const unsigned& milliwatts) { return milliwatts / 1e3; }
+double joules(const abi::Size& millijoules) { return static_cast<double>(millijoules) / 1e3; }
 
 Answer<Modes> modes(const NvmlLibrary& library, const abi::GetPair& function, abi::Device device) {
   unsigned now = 0, pending = 0;
@@ -138,6 +139,9 @@ Answer<double> NvmlGpu::power_w() const {
 }
 Answer<double> NvmlGpu::mean_power_w() const {
   return convert<double>(library_->get<unsigned>(abi::power, handle(device_)), watts);
+}
+Answer<double> NvmlGpu::energy_j() const {
+  return convert<double>(library_->get<abi::Size>(abi::energy, handle(device_)), joules);
 }
 Answer<double> NvmlGpu::power_limit_w() const {
   return convert<double>(library_->get<unsigned>(abi::power_limit, handle(device_)), watts);

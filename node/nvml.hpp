@@ -105,6 +105,7 @@ class NvmlGpu {
   Answer<unsigned> memory_mhz_max() const;
   Answer<double> power_w() const;        // current power; if the driver does not report it, the mean over a second
   Answer<double> mean_power_w() const;   // mean over a second; on older GPUs the current power
+  Answer<double> energy_j() const;       // energy since the driver was loaded; from Volta on
   Answer<double> power_limit_w() const;  // the limit that is enforced now
   Answer<unsigned> temperature_c() const;
   Answer<unsigned> memory_temperature_c() const;

@@ -111,6 +111,7 @@ inline constexpr GetOf clock{"nvmlDeviceGetClockInfo"};
 inline constexpr GetOf max_clock{"nvmlDeviceGetMaxClockInfo"};
 inline constexpr GetOf temperature{"nvmlDeviceGetTemperature"};
 inline constexpr GetUnsigned power{"nvmlDeviceGetPowerUsage"};
+inline constexpr GetSize energy{"nvmlDeviceGetTotalEnergyConsumption"};
 inline constexpr GetUnsigned power_limit{"nvmlDeviceGetEnforcedPowerLimit"};
 inline constexpr GetSize event_reasons{"nvmlDeviceGetCurrentClocksEventReasons"};
 inline constexpr GetSize throttle_reasons{"nvmlDeviceGetCurrentClocksThrottleReasons"};  // name in drivers before 535

@@ -51,10 +51,22 @@ std::optional<double> fraction(const std::vector<GpuSample>& samples, std::uint6
   return told == 0 ? std::nullopt : std::optional(static_cast<double>(had) / static_cast<double>(told));
 }
 
+/// Returns the mean power between the first and the last sample that have the energy counter; nullopt for a short
+/// series.
+std::optional<double> drawn_power(const std::vector<GpuSample>& samples) {
+  const auto has_energy = [](const GpuSample& sample) { return sample.energy_j.has_value(); };
+  const auto first = std::find_if(samples.begin(), samples.end(), has_energy);
+  const auto last = std::find_if(samples.rbegin(), samples.rend(), has_energy);
+  if (first == samples.end() || last->seconds - first->seconds < energy_seconds) return std::nullopt;
+  return (*last->energy_j - *first->energy_j) / (last->seconds - first->seconds);
+}
+
 }  // namespace
 
 GpuSample sample(const NvmlGpu& gpu) {
-  GpuSample now{number(gpu.sm_mhz()), gpu.power_w(), number(gpu.temperature_c()), std::nullopt, gpu.mean_power_w()};
+  GpuSample now{number(gpu.sm_mhz()), gpu.power_w(),      number(gpu.temperature_c()),
+                std::nullopt,         gpu.mean_power_w(), gpu.energy_j()};
+  now.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (const auto reasons = gpu.clock_reasons()) now.reasons = *reasons;
   return now;
 }
@@ -65,6 +77,7 @@ GpuSummary summary(const std::vector<GpuSample>& samples) {
   const auto heat = known(samples, &GpuSample::temperature_c);
   result.sm_mhz = mean(known(samples, &GpuSample::sm_mhz));
   result.power_w = mean(known(samples, &GpuSample::power_w));
+  result.drawn_w = drawn_power(samples);
   if (!heat.empty()) result.temperature_c = *std::max_element(heat.begin(), heat.end());
   result.throttled = fraction(samples, power_or_thermal);
   for (const auto& [reason, name] : reason_names) {
@@ -173,7 +186,7 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   auto now = sample(gpu_);
   if (settled) return now;
   if (now.mean_power_w == first.mean_power_w) {
-    now.sm_mhz = now.temperature_c = std::nullopt;
+    now.sm_mhz = now.temperature_c = now.energy_j = std::nullopt;
     now.reasons = std::nullopt;
   }
   if (now.power_w == first.power_w) now.power_w = std::nullopt;

@@ -22,8 +22,13 @@ struct GpuSample {
   std::optional<double> sm_mhz, power_w, temperature_c;
   std::optional<std::uint64_t> reasons;     // a set of bits of ClockReason
   std::optional<double> mean_power_w = {};  // mean over a second
+  std::optional<double> energy_j = {};      // energy counter
+  double seconds = 0;                       // time of the sample, from any start
 };
 GpuSample sample(const NvmlGpu&);
+
+/// The driver renews the energy counter every 20 to 100 ms, so that it is exact to 3 % or better after this time.
+inline constexpr double energy_seconds = 3;
 
 /// A summary of the samples of a series.
 struct GpuSummary {
@@ -31,6 +36,7 @@ struct GpuSummary {
   std::optional<double> sm_mhz;         // mean
   std::optional<double> cycles;         // clock cycles per operation, if the device counts them
   std::optional<double> power_w;        // mean
+  std::optional<double> drawn_w;        // mean by the energy counter, in a series of at least energy_seconds
   std::optional<double> temperature_c;  // highest
   std::optional<double> throttled;      // fraction of the samples with a limit of power or heat
   Throttle throttle;                    // fraction by reason; empty if nothing limited the clock
@@ -39,8 +45,8 @@ struct GpuSummary {
 template <class Archive>
 void members(Archive& archive, GpuSummary& gpu) {
   archive("samples", gpu.samples)("sm_mhz", gpu.sm_mhz)("cycles", gpu.cycles);
-  archive("power_w", gpu.power_w)("temperature_c", gpu.temperature_c)("throttled", gpu.throttled)("throttle",
-                                                                                                  gpu.throttle);
+  archive("power_w", gpu.power_w)("drawn_w", gpu.drawn_w)("temperature_c", gpu.temperature_c);
+  archive("throttled", gpu.throttled)("throttle", gpu.throttle);
 }
 
 /// Returns means, extremes and fractions of the samples. A field is unknown if no sample has it.

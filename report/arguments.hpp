@@ -52,7 +52,7 @@ struct Arguments {
   std::optional<std::filesystem::path> signers;  // for verify: the allowed signers
   std::optional<double> due;                     // for history: days since the last whole run
   RehearsalFlags rehearsal;                      // for rehearse
-  std::vector<double> prices;                    // of a GPU for an hour: for claim one, for compare those of A and B
+  std::vector<double> prices;                    // of a GPU for an hour: one, or for compare those of A and B
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;

@@ -7,6 +7,7 @@
 #include "base/process.hpp"
 #include "base/temporary_folder.hpp"
 #include "base/text.hpp"
+#include "report/costs.hpp"
 #include "report/words.hpp"
 
 namespace shakedown {
@@ -37,17 +38,18 @@ Table::Cell judgement(const Change& change) {
   return {change.trend == Trend::same ? "same" : "not sure"};
 }
 
-/// Returns what a million tokens, or an EFLOP (10^18 operations), cost on a GPU at these prices for its hour: price /
-/// (3600 s * rate) of each figure that is such a rate. Empty if the runs have none.
-std::string costs_text(const Regression& regression, const std::vector<double>& prices, const TerminalStyle& style) {
-  const auto cost = [](double price, double rate) { return 1e6 * price / (3600 * rate); };
+/// Returns what a million tokens, or an EFLOP (10^18 operations), cost on a GPU at these prices for its hour, for each
+/// figure that is such a rate. Empty if the runs have none.
+std::string compared_costs(const Regression& regression, const std::vector<double>& prices,
+                           const TerminalStyle& style) {
   Table table({{"cost"}, {"A"}, {"B"}, {"difference"}});
   bool any = false;
   for (const Change& change : regression.changes) {
     const bool is_tokens = change.metric == "tokens_per_s";
     if (!(is_tokens || change.metric == "tflops") || change.before.value_or(0) <= 0 || change.after.value_or(0) <= 0)
       continue;
-    const double a = cost(prices.front(), *change.before), b = cost(prices.back(), *change.after);
+    const double a = cost_of_a_million(prices.front(), *change.before),
+                 b = cost_of_a_million(prices.back(), *change.after);
     table.add_words({std::string(is_tokens ? "1,000,000 tokens: " : "1 EFLOP: ") + change.key.text(),
                      fmt::format("{:.4f}", a), fmt::format("{:.4f}", b), fmt::format("{:+.1f} %", 100 * (b / a - 1))});
     any = true;
@@ -84,7 +86,7 @@ int compare(const Arguments& arguments) {
   }
   std::fputs(table.text(style_of(arguments).table()).c_str(), stdout);
   if (!arguments.prices.empty())
-    std::fputs(costs_text(regression, arguments.prices, style_of(arguments)).c_str(), stdout);
+    std::fputs(compared_costs(regression, arguments.prices, style_of(arguments)).c_str(), stdout);
   for (const auto& note : regression.notes) std::printf("note: %s\n", printable(note).c_str());
   return 0;
 }

@@ -203,6 +203,9 @@ abi::Return nvmlDeviceGetTemperature(abi::Device device, unsigned, unsigned* cel
 abi::Return nvmlDeviceGetPowerUsage(abi::Device device, unsigned* milliwatts) {
   return numbers(device, "nvmlDeviceGetPowerUsage", milliwatts);
 }
+abi::Return nvmlDeviceGetTotalEnergyConsumption(abi::Device device, abi::Size* millijoules) {
+  return numbers(device, "nvmlDeviceGetTotalEnergyConsumption", millijoules);
+}
 abi::Return nvmlDeviceGetEnforcedPowerLimit(abi::Device device, unsigned* milliwatts) {
   return numbers(device, "nvmlDeviceGetEnforcedPowerLimit", milliwatts);
 }

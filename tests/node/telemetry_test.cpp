@@ -26,6 +26,17 @@ TEST(Summary, HasMeansOfClockAndPowerAndTheHighestTemperature) {
   EXPECT_EQ(told.throttle, (Throttle{{"sw_power_cap", 2.0 / 3}}));
 }
 
+TEST(Summary, HasThePowerByTheEnergyCounterOfALongSeries) {
+  const auto sample_at = [](double seconds, std::optional<double> energy_j) {
+    return GpuSample{1980, 500, 50, 0, {}, energy_j, seconds};
+  };
+  const auto told = summary({sample_at(10, {}), sample_at(10.1, 7000), sample_at(12, 8000), sample_at(13.1, 9050)});
+  EXPECT_NEAR(told.drawn_w.value(), 2050 / 3.0, 1e-9);
+  EXPECT_DOUBLE_EQ(*told.power_w, 500);
+  EXPECT_FALSE(summary({sample_at(10, 7000), sample_at(12.9, 9000)}).drawn_w) << "it is too short";
+  EXPECT_FALSE(summary({sample_at(10, {}), sample_at(20, {})}).drawn_w) << "the driver has no counter";
+}
+
 TEST(Summary, CountsASampleWithTwoReasonsOnce) {
   const auto told = summary({{1000, {}, {}, capped | hot}, {1000, {}, {}, capped}});
   EXPECT_DOUBLE_EQ(*told.throttled, 1);

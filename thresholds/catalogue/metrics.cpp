@@ -144,6 +144,8 @@ constexpr std::array catalogue{
            .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
     Metric{.family = training, .name = "tokens_per_s_per_ghz", .what = "tokens per second and GHz", .aspect = Aspect::gemm,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .may_lack = "not every GPU reports its clock; without it, the time itself is compared"},
+    Metric{.family = training, .name = "joule_per_token", .what = "energy of a GPU for each of its tokens", .range = not_negative,
+           .is_telemetry = yes, .harmless = sample, .may_lack = sample},
     Metric{.family = training, .name = "forward_ms", .what = "forward pass", .aspect = Aspect::gemm_raw, .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "backward_ms", .what = "backward pass", .aspect = Aspect::gemm_raw, .harmless = shown,
            .may_lack = shown},
