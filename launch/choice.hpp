@@ -85,7 +85,7 @@ std::optional<int> rank_of(const Environment&);
 /// - The host file of Open MPI's variable means mpirun on all its hosts. The hosts that LSF or an operator of MPICH or
 ///   Intel MPI lists mean mpirun, which starts its daemons with the agent of that scheduler, such as blaunch.
 /// - Otherwise the GPUs of this host are used with mpirun: SHAKEDOWN_RANKS ranks, else one for each GPU, else 2.
-///   Without mpirun there is one process.
+///   Without mpirun there is one process. More than 128 ranks start without mpirun (local_ranks.hpp).
 /// Throws if the launch would not measure a part of the allocation, because the gap would not be noticed. Errors:
 /// CannotRun; InputError for an invalid list of nodes.
 Launch choose_launch(const LaunchSite&);

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/environment.hpp"
 
@@ -22,10 +21,5 @@ struct Pod {
 /// if these are missing, and if torchrun or MPI has already started this process as a rank. Errors: InputError if a
 /// variable is not a number, or if the number of the pod is not below the number of pods.
 std::optional<Pod> pod_of(const Environment&);
-
-/// Starts a command as `COUNT` ranks, of which the first is the rank `FIRST`, and waits for them. If one fails, the
-/// others have some seconds to report it before they are ended. Returns the exit code of the first that failed, or 0.
-/// The words are FIRST COUNT COMMAND...
-int run_ranks_here(const std::vector<std::string>& words);
 
 }  // namespace shakedown

@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "base/time_limits.hpp"
 #include "launch/launcher_words.hpp"
+#include "launch/local_ranks.hpp"
 #include "launch/mpirun_prefix.hpp"
 #include "node/dcgm.hpp"
 
@@ -171,8 +172,9 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
     Words families;
     for (const auto& crash : crashes_in(folder)) {
       families.push_back(crash.front());
-      std::for_each(crash.begin() + 1, crash.end(),
-                    [&](const auto& rank) { dead_before.push_back({crash.front(), std::atoi(rank.c_str())}); });
+      std::for_each(crash.begin() + 1, crash.end(), [&](const auto& rank) {
+        dead_before.push_back({crash.front(), std::atoi(rank.c_str())});
+      });
     }
     command.push_back("--crashed=" + joined(families, ","));
     if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
@@ -268,7 +270,8 @@ Ending RankProgram::run(Signals& signals) {
 
 void RankProgram::require_end_of_ranks(const Ending& ending) {
   const auto& launcher = job.command.front();
-  const bool launcher_killed = ending.signal && (is_mpirun(job.command) || fs::path(launcher).filename() == "srun");
+  const bool launcher_killed = ending.signal && (is_mpirun(job.command) || is_local_ranks(job.command) ||
+                                                 fs::path(launcher).filename() == "srun");
   // True for a code that is neither a rank's exit code nor a signal. If there are several hosts, it can mean that a
   // host was lost.
   const bool launcher_failed =

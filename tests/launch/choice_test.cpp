@@ -170,6 +170,22 @@ TEST_F(LaunchChoice, AMachineWithoutGpusRunsTwoRanksMoreThanCoresIfNeedBe) {
   EXPECT_TRUE(has(joined(choose_launch(without).prefix, " "), "--allow-run-as-root"));
 }
 
+TEST_F(LaunchChoice, MoreRanksThanMpirunStartsQuicklyConnectOverTcp) {
+  auto many = site({{"SHAKEDOWN_RANKS", "129"}, {"MASTER_PORT", "29500"}});
+  const auto launch = choose_launch(many);
+  EXPECT_EQ(joined(launch.prefix, " "), "shakedown ranks 0 129");
+  const std::map<std::string, std::string> variables(launch.variables.begin(), launch.variables.end());
+  EXPECT_EQ(variables.at("WORLD_SIZE") + " " + variables.at("MASTER_ADDR"), "129 127.0.0.1");
+  EXPECT_EQ(variables.at("MASTER_PORT"), "") << "each start chooses a free port, whatever the user's jobs use";
+  EXPECT_TRUE(has(launch.note, "129 ranks of this host start without mpirun")) << launch.note;
+  EXPECT_FALSE(launch.rank) << "a start that fails is repeated";
+  many.mpirun = false;
+  EXPECT_EQ(joined(choose_launch(many).prefix, " "), "shakedown ranks 0 129");
+  const Variables of_mpi{{"SHAKEDOWN_RANKS", "129"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
+  EXPECT_EQ(prefix(of_mpi), "mpirun --bind-to none --oversubscribe -np 129")
+      << "the ranks would take the variables of that MPI for their own";
+}
+
 TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "7"}}), "mpirun --bind-to none --oversubscribe -np 7");
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "many"}})), "SHAKEDOWN_RANKS=many is not a number"));
@@ -177,7 +193,7 @@ TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "-1"}})), "SHAKEDOWN_RANKS=-1 is not a number"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "2x"}})), "SHAKEDOWN_RANKS=2x is not a number"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "1025"}})), "SHAKEDOWN_RANKS=1025 is more than one host can run"));
-  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1024"}}), "mpirun --bind-to none --oversubscribe -np 1024");
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "128"}}), "mpirun --bind-to none --oversubscribe -np 128");
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1"}}), "mpirun --bind-to none --oversubscribe -np 1");
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", ""}}), "mpirun --bind-to none --oversubscribe -np 3")
       << "an empty one says nothing";
