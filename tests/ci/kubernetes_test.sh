@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# The manifests of ci/k8s: their fields, and the shell commands of the daily rounds with a replacement for kubectl. No test runs
+# them in a cluster.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+python=/usr/bin/python3 # the Python of the distribution, which has yaml
+needs $python shellcheck
+"$python" -c 'import yaml' 2>/dev/null || needs python3-yaml
+manifests=("$python" "$root/tests/ci/manifests.py")
+fields=$root/tests/data/kubernetes/fields.yaml k8s=$root/ci/k8s shakedown=$build/bin/shakedown
+
+run 0 "${manifests[@]}" check "$fields" "$k8s"/*.yaml
+expect "all fields of the manifests exist, with these types" eval '[[ ! -s out || $(<out) == "" ]]'
+# wrong WHAT FILE SED-COMMAND MESSAGE: this change of a manifest is found.
+wrong() {
+  local message=$4
+  sed -E "$3" "$k8s/$2" >wrong.yaml
+  run 1 "${manifests[@]}" check "$fields" wrong.yaml
+  expect "$1 is found" eval '[[ $(wc -l <out) == 1 ]] && prints "$message"'
+}
+wrong "an unknown field" node-job.yaml 's/backoffLimitPerIndex/backoffLimitPerPod/' 'Job.spec: there is no field backoffLimitPerPod'
+wrong "a field of an object that does not have it" daily.yaml 's/^  concurrencyPolicy: Forbid/  completions: 1/' 'CronJob.spec: there is no field completions'
+wrong "a text for a number" mpijob.yaml 's/slotsPerWorker: 8/slotsPerWorker: eight/' "slotsPerWorker: 'eight' is not of type integer"
+wrong "an unknown choice" activecheck.yaml 's/checkType: slurmJob/checkType: slurm/' "checkType: 'slurm' is not k8sJob.slurmJob"
+wrong "a missing field" daily.yaml '/^  schedule:/d' 'CronJob.spec: schedule is missing'
+wrong "a mistake in the job of one node" daily.yaml 's/ttlSecondsAfterFinished/ttlSeconds/' 'Job.spec: there is no field ttlSeconds'
+
+# --- the daily round ---
+mkdir -p bin round template state jobs
+cat >bin/kubectl <<'END'
+#!/usr/bin/env bash
+case "$1 $2" in
+  "get nodes") printf 'node/%s\n' $NODES ;;
+  "get job") [[ ! -e jobs/$3 ]] || echo "job.batch/$3" ;;
+  "create -f") cat >created && name=$(sed -n 's/^  name: "\(.*\)"/\1/p' created) && [[ ! -e refused ]] && mv created "jobs/$name" && echo "$name" >>order ;;
+  *) exit 9 ;;
+esac
+END
+chmod +x bin/kubectl
+ln -s "$shakedown" bin/shakedown
+export PATH=$scratch/bin:$PATH NODES="gpu-1.example gpu-2.example gpu-3.example" DAYS=7
+for step in roster due submit; do
+  "${manifests[@]}" script "$k8s/daily.yaml" $step | sed -E "s| /round| $scratch/round|g; s|([<>=])/round|\1$scratch/round|g; s|/shakedown/ledger|$scratch/state/ledger|g; s|/template|$scratch/template|g" >$step.sh
+  run 0 shellcheck --shell=sh $step.sh
+done
+"${manifests[@]}" value "$k8s/daily.yaml" ConfigMap data job.yaml >template/job.yaml
+round=(sh -ec 'for step in roster due submit; do sh -e $step.sh; done')
+measured() { # NODE DAYS: it was measured so many days ago.
+  rm -rf old && cp -r demo old
+  sed -i "s/\"host\": *\"demo\"/\"host\": \"$1\"/g; s/\"started\": *\"[^\"]*\"/\"started\": \"$(date -u -d "$2 days ago" +%FT%TZ)\"/" old/*.json
+  "$shakedown" ledger add --results=old --ledger=state/ledger --allow-faults >/dev/null
+}
+"$shakedown" demo --fault=none --out=demo >/dev/null
+mkdir -p state/ledger
+measured gpu-1.example 30
+measured gpu-3.example 1
+measured gone.example 30
+run 0 "${round[@]}"
+expect "a round starts a job on each node without a run in the last days" prints 'daily: 2 nodes'
+expect "  first on the node that has none, then on the one with the oldest" eval '[[ $(while read -r job; do sed -n "s/.*shakedown.node: \"\(.*\)\"}/\1/p" "jobs/$job"; done <order | paste -sd" ") == "gpu-2.example gpu-1.example" ]]'
+expect "  pinned to the node, with its results in a folder of their own" eval '[[ $(grep -l "values: \[\"gpu-2.example\"\]" jobs/*) == $(grep -l "value: \"/shakedown/results/gpu-2.example\"" jobs/*) ]]'
+expect "  and the manifest of the job is valid" "${manifests[@]}" check "$fields" jobs/*
+expect "  and the log has the state of the nodes" prints '^LEDGER: 3 nodes'
+run 0 "${round[@]}"
+expect "a node whose job still waits gets no second one" prints 'daily: 0 nodes'
+rm -rf jobs/* && touch refused
+run 1 "${round[@]}"
+expect "a job that the cluster refuses makes the round fail, after the other nodes" prints 'daily: 0 nodes'
+
+# --- soperator ---
+"${manifests[@]}" value "$k8s/activecheck.yaml" ActiveCheck spec slurmJobSpec sbatchScript >check.sh
+run 0 shellcheck check.sh
+mkdir -p home/bin
+printf '#!/bin/bash\n[[ $1 == accept ]] || exec "%s" "$@"\necho "accepts $SHAKEDOWN_RESULTS"\nexit $CODE\n' "$shakedown" >home/bin/shakedown
+chmod +x home/bin/shakedown
+# check NODE CODE WANTED: runs the job on a node whose measurement ends with CODE. The job ends with WANTED.
+check() { run "$3" env SLURMD_NODENAME="$1" CODE="$2" SHAKEDOWN_HOME="$scratch/home" SHAKEDOWN_LEDGER="$scratch/state/ledger" bash check.sh; }
+check gpu-3.example 1 0
+expect "soperator: a node with a run in the last days is not measured" silent
+check gpu-2.example 1 1
+expect "  the job of a node that fails fails, so that soperator drains it" prints 'accepts .*/shakedown-results/gpu-2.example'
+for code in 0 3; do check gpu-2.example $code 0; done
+expect "  and that of an incomplete run does not" prints accepts
+SHAKEDOWN_HOME=none run 0 bash check.sh
+expect "  nor where the program is not installed" prints 'no bin/shakedown in none'
+finish
