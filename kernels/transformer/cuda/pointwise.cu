@@ -1,11 +1,10 @@
-// Element-wise kernels: rotary positions (Su et al. 2021), SwiGLU (Shazeer 2020), GELU by tanh (Hendrycks and Gimpel
-// 2016), the embedding, and copies of rows.
+// Element-wise kernels: rotary positions (Su et al. 2021), SwiGLU, GELU, the embedding, and copies of rows.
 #include <algorithm>
 
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
+#include "kernels/transformer/cuda/activation.cuh"
 #include "kernels/transformer/cuda/kernels.hpp"
-#include "kernels/transformer/cuda/vector.cuh"
 
 namespace shakedown::cuda {
 
@@ -35,20 +34,11 @@ __global__ void rope_kernel(Rows<Bf16> x, const float* table, std::size_t count,
   }
 }
 
-__device__ float sigmoid(float x) { return 1.0F / (1.0F + __expf(-x)); }
-
 __global__ void swiglu_kernel(Rows<const Bf16> gate_up, Rows<Bf16> h, int columns) {
   const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * vector_width;
   if (c >= columns) return;
   const auto* const from = gate_up.at(blockIdx.y) + c;
-  const auto gate = load(from), up = load(from + columns);
-  Eight out;
-#pragma unroll
-  for (int i = 0; i < vector_width; ++i) {
-    const float silu = gate.at[i] * sigmoid(gate.at[i]);
-    out.at[i] = silu * up.at[i];
-  }
-  store(h.at(blockIdx.y) + c, out);
+  store(h.at(blockIdx.y) + c, swiglu_of(load(from), load(from + columns)));
 }
 
 __global__ void swiglu_backward_kernel(Rows<Bf16> gate_up, Rows<Bf16> dh, bool emit_h, int columns) {
@@ -70,18 +60,10 @@ __global__ void swiglu_backward_kernel(Rows<Bf16> gate_up, Rows<Bf16> dh, bool e
   if (emit_h) store(gradients, h);
 }
 
-/// sqrt(2 / pi), and the weight of the cube.
-constexpr float gelu_slope = 0.7978845608F, gelu_cube = 0.044715F;
-__device__ float gelu_tanh(float u) { return tanhf(gelu_slope * (u + gelu_cube * u * u * u)); }
-
 __global__ void gelu_kernel(Rows<const Bf16> u, Rows<Bf16> h, int columns) {
   const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * vector_width;
   if (c >= columns) return;
-  const auto in = load(u.at(blockIdx.y) + c);
-  Eight out;
-#pragma unroll
-  for (int i = 0; i < vector_width; ++i) out.at[i] = 0.5F * in.at[i] * (1.0F + gelu_tanh(in.at[i]));
-  store(h.at(blockIdx.y) + c, out);
+  store(h.at(blockIdx.y) + c, gelu_of(load(u.at(blockIdx.y) + c)));
 }
 
 __global__ void gelu_backward_kernel(Rows<Bf16> u, Rows<Bf16> dh, bool emit_h, int columns) {

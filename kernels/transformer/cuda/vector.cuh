@@ -40,15 +40,16 @@ __device__ inline uint4 load_packed(const __nv_bfloat16* from) { return *reinter
 __device__ inline Eight load(const __nv_bfloat16* from) { return unpack(load_packed(from)); }
 
 /// Rounds each value to nearest.
-__device__ inline void store(__nv_bfloat16* to, const Eight& values) {
+__device__ inline uint4 pack(const Eight& values) {
   std::uint32_t words[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(values.at[2 * i], values.at[2 * i + 1]);
     words[i] = *reinterpret_cast<const std::uint32_t*>(&pair);
   }
-  *reinterpret_cast<uint4*>(to) = uint4{words[0], words[1], words[2], words[3]};
+  return uint4{words[0], words[1], words[2], words[3]};
 }
+__device__ inline void store(__nv_bfloat16* to, const Eight& values) { *reinterpret_cast<uint4*>(to) = pack(values); }
 
 __device__ inline float sum_warp(float mine) {
   for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
