@@ -1,0 +1,34 @@
+// Kernels that quantize rows of bf16 to 8-bit floats (kernels/transformer/quantize.hpp), alone or together with the
+// operation that computes the rows. Results have the same bits as those of the host from the same rows.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/short_floats.hpp"
+#include "kernels/transformer/cuda/kernels.hpp"
+
+namespace shakedown::cuda {
+
+/// The widest row, which one block of threads keeps in registers.
+inline constexpr std::size_t widest_quantized = 32768;
+
+/// The destination of quantized rows; each begins at a multiple of 8 bytes. `row_scales` gets one f32 for each row;
+/// otherwise `block_scales` gets one byte for each 32 neighbours, in the order of reference::BlockScales.
+struct Quantized {
+  Matrix<std::uint8_t> values;
+  float* row_scales = nullptr;
+  std::uint8_t* block_scales = nullptr;
+  Float8 type = Float8::e4m3;
+};
+
+/// Errors of all: std::invalid_argument if a row is wider than widest_quantized, or has no whole vectors or blocks.
+void quantize(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
+/// Quantizes the rows that gelu(u) would write.
+void quantize_gelu(cudaStream_t, Matrix<const Bf16> u, const Quantized&);
+/// Quantizes the rows that swiglu(gate_up) would write.
+void quantize_swiglu(cudaStream_t, Matrix<const Bf16> gate_up, const Quantized&);
+/// Quantizes the norm of x, which is rounded to bf16 before. It writes the statistics, too.
+void quantize_norm(cudaStream_t, Matrix<const Bf16> x, const NormWeights&, float epsilon, const NormStatistics&,
+                   const Quantized&);
+
+}  // namespace shakedown::cuda

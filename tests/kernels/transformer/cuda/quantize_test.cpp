@@ -1,0 +1,140 @@
+// Quantization on the GPU: the bits of the host from the same rows, and those of an operation that is quantized at
+// once.
+#include "kernels/transformer/quantize.hpp"
+
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "kernels/transformer/cuda/quantize.hpp"
+#include "tests/kernels/transformer/cuda/training_on_gpu.hpp"
+
+namespace shakedown::cuda {
+namespace {
+
+using Codes = std::vector<std::uint8_t>;
+
+class CudaQuantization : public CudaTraining, public ::testing::WithParamInterface<Float8> {
+ protected:
+  using U8 = DeviceMatrix<std::uint8_t>;
+
+  struct Result {
+    Codes values, block_scales;
+    std::vector<float> row_scales;
+
+    bool operator==(const Result&) const = default;
+  };
+
+  static std::size_t block_scale_bytes(std::size_t rows, std::size_t cols) {
+    return (rows + 127) / 128 * ((cols + 127) / 128) * 512;
+  }
+
+  /// Quantizes by rows, or by blocks of 32, with the given kernel. Memory after each row must not change.
+  template <class Quantize>
+  Result result(std::size_t rows, std::size_t cols, bool by_rows, const Quantize& run) {
+    const U8 values(*gpu_, rows, cols, 16), bytes(*gpu_, 1, block_scale_bytes(rows, cols));
+    const auto scales = f32(rows);
+    gpu_->fill(View{scales.data(), rows * sizeof(float)}, 0);
+    run(Quantized{values, by_rows ? scales.data() : nullptr, by_rows ? nullptr : bytes.data(), GetParam()});
+    Result result{values.bits(), bytes.bits(), scales.bits()};
+    for (std::size_t i = 0; i < result.values.size(); ++i) {
+      if (i % (cols + 16) < cols) continue;
+      EXPECT_EQ(result.values[i], 0xff) << "something was written after a row";
+    }
+    return result;
+  }
+
+  Result on_host(const std::vector<float>& x, std::size_t rows, bool by_rows) {
+    const std::size_t cols = x.size() / rows, stride = cols + 16;
+    Result result{Codes(rows * stride, 0xff), Codes(block_scale_bytes(rows, cols), 0xff), std::vector<float>(rows)};
+    const Matrix<const float> from{x.data(), rows, cols, cols};
+    const Matrix<std::uint8_t> to{result.values.data(), rows, cols, stride};
+    if (by_rows) {
+      training::quantize_rows(from, GetParam(), to, result.row_scales.data());
+    } else {
+      training::quantize_blocks(from, GetParam(), to, result.block_scales.data());
+    }
+    return result;
+  }
+
+  static std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+  Result plain(const M& x, std::size_t rows, std::size_t cols, bool by_rows) {
+    return result(rows, cols, by_rows, [&](const Quantized& to) { quantize(stream(), x, to); });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Types, CudaQuantization, ::testing::Values(Float8::e4m3, Float8::e5m2),
+                         [](const auto& type) { return type.param == Float8::e4m3 ? "e4m3" : "e5m2"; });
+
+TEST_P(CudaQuantization, HasTheBitsOfTheHost) {
+  for (const auto& [rows, cols] : {std::pair{37U, 3584U}, {130U, 96U}, {5U, 32U}, {2U, 32768U}, {3U, 18944U}}) {
+    auto x = bf16(rows, cols, 24);
+    x.normal(rows, 3);
+    for (const bool by_rows : {true, false}) {
+      SCOPED_TRACE(std::to_string(cols) + (by_rows ? " by rows" : " by blocks"));
+      EXPECT_TRUE(plain(x, rows, cols, by_rows) == on_host(floats(x.read()), rows, by_rows));
+    }
+  }
+}
+
+/// Every bf16: zeros of both signs, subnormal numbers, infinities and NaN among them.
+TEST_P(CudaQuantization, OfEveryNumberHasTheBitsOfTheHost) {
+  constexpr std::size_t rows = 256, cols = 256;
+  std::vector<std::uint16_t> all(rows * cols);
+  std::iota(all.begin(), all.end(), std::uint16_t{0});
+  auto x = bf16(rows, cols);
+  gpu_->write(x.data(), all.data(), all.size() * sizeof all[0]);
+  for (const bool by_rows : {true, false}) {
+    EXPECT_TRUE(plain(x, rows, cols, by_rows) == on_host(floats(x.read()), rows, by_rows)) << by_rows;
+  }
+}
+
+TEST_P(CudaQuantization, TogetherWithAnActivationHasTheBitsOfBothInTurn) {
+  constexpr std::size_t rows = 33, cols = 4096;
+  auto u = bf16(rows, cols, 8), gate_up = bf16(rows, 2 * cols), h = bf16(rows, cols);
+  u.normal(1, 2), gate_up.normal(2, 2);
+  for (const bool by_rows : {true, false}) {
+    gelu(stream(), u, h);
+    EXPECT_TRUE(plain(h, rows, cols, by_rows) ==
+                result(rows, cols, by_rows, [&](const Quantized& to) { quantize_gelu(stream(), u, to); }));
+    swiglu(stream(), gate_up, h);
+    EXPECT_TRUE(plain(h, rows, cols, by_rows) ==
+                result(rows, cols, by_rows, [&](const Quantized& to) { quantize_swiglu(stream(), gate_up, to); }));
+  }
+}
+
+/// The sums of a norm have another order, so its rows may differ by a rounding.
+TEST_P(CudaQuantization, TogetherWithANormIsTheNorm) {
+  constexpr std::size_t rows = 33, cols = 8192;
+  auto x = bf16(rows, cols), gain = bf16(1, cols), shift = bf16(1, cols), n = bf16(rows, cols);
+  x.normal(1, 3), gain.normal(2), shift.normal(3);
+  const auto mean = f32(rows), rstd = f32(rows), mean_too = f32(rows), rstd_too = f32(rows);
+  for (const bool centred : {false, true}) {
+    const NormWeights weights{gain.data(), centred ? shift.data() : nullptr};
+    norm(stream(), x, weights, 1e-5F, n, {centred ? mean.data() : nullptr, rstd.data()});
+    const auto got = result(rows, cols, true, [&](const Quantized& to) {
+      quantize_norm(stream(), x, weights, 1e-5F, {centred ? mean_too.data() : nullptr, rstd_too.data()}, to);
+    });
+    EXPECT_TRUE(close(rstd_too.read(), rstd.read(), f32_rounding));
+    if (centred) {
+      EXPECT_TRUE(close(mean_too.read(), mean.read(), f32_rounding));
+    }
+    const auto want = plain(n, rows, cols, true);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < want.values.size(); ++i) different += got.values[i] != want.values[i] ? 1 : 0;
+    EXPECT_LT(different, want.values.size() / 500);
+  }
+}
+
+TEST_P(CudaQuantization, RefusesRowsThatDoNotFit) {
+  for (const auto& [cols, by_rows] : {std::pair{32776U, true}, {12U, true}, {40U, false}}) {
+    const auto text = message_of([&] {
+      quantize(stream(), {nullptr, 1, cols, cols},
+               {{nullptr, 1, cols, cols}, by_rows ? reinterpret_cast<float*>(16) : nullptr, nullptr, GetParam()});
+    });
+    EXPECT_TRUE(contains(text, "rows of " + std::to_string(cols) + " columns cannot be quantized"));
+  }
+}
+
+}  // namespace
+}  // namespace shakedown::cuda
