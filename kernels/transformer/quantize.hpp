@@ -44,6 +44,21 @@ inline std::uint8_t quantized(float value, float inverse, Float8 type) {
   return std::isfinite(value) ? to_float8(value * inverse, type) : float8_nan;
 }
 
+/// Rows of 8-bit floats with one factor for each.
+struct QuantizedRows {
+  Matrix<std::uint8_t> values;
+  float* scales = nullptr;
+  Float8 type = Float8::e4m3;
+};
+
+/// D = A B' + C. C has D's stride; null: 0.
+template <class Element>
+struct QuantizedGemm {
+  Matrix<Element> d;
+  QuantizedRows a, b;
+  const Element* c = nullptr;
+};
+
 namespace detail {
 
 template <class T>

@@ -20,6 +20,7 @@ struct AttentionShape {
   int batch, sequence, query_heads, kv_heads, head_size;
   std::size_t qkv_stride, out_stride, dout_stride, dqkv_stride;
   bool causal = true;
+  bool forward_only = false;  // no plan and no workspace for backward, which must not be called
 };
 
 class Attention {

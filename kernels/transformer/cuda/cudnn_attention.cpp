@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -199,15 +200,17 @@ class CudnnAttention final : public Attention {
         deterministic_(deterministic),
         handle_(make_handle()),
         forward_(shape),
-        backward_(shape, deterministic),
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {
     const CudnnTarget gpu(handle_.get());
     forward_.graph.build(gpu, "attention");
-    backward_.graph.build(gpu, "the gradient of attention");
+    if (shape.forward_only) return;
+    backward_.emplace(shape, deterministic);
+    backward_->graph.build(gpu, "the gradient of attention");
   }
 
   std::size_t workspace_bytes() const override {
-    return std::max(forward_.graph.workspace_bytes(), own_bytes() + backward_.graph.workspace_bytes());
+    const auto forward = forward_.graph.workspace_bytes();
+    return backward_ ? std::max(forward, own_bytes() + backward_->graph.workspace_bytes()) : forward;
   }
 
   void forward(cudaStream_t stream, const Bf16* qkv, Bf16* out, float* lse, void* workspace) const override {
@@ -223,8 +226,8 @@ class CudnnAttention final : public Attention {
                 void* workspace) const override {
     check(cudnnSetStream(handle_.get(), stream));
     auto* const delta = static_cast<std::byte*>(workspace);
-    auto* const dq_sum = delta + whole_vectors(backward_.delta_bytes);
-    const auto& g = backward_;
+    auto* const dq_sum = delta + whole_vectors(backward_->delta_bytes);
+    const auto& g = *backward_;
     std::vector<CudnnGraph::Argument> arguments{{g.q, qkv},       {g.k, qkv + keys()},   {g.v, qkv + values()},
                                                 {g.out, out},     {g.dout, dout},        {g.lse, lse},
                                                 {g.dq, dqkv},     {g.dk, dqkv + keys()}, {g.dv, dqkv + values()},
@@ -238,14 +241,18 @@ class CudnnAttention final : public Attention {
   }
 
   std::string name() const override {
-    return "cudnn " + std::to_string(cudnnGetVersion()) + " engines " + std::to_string(forward_.graph.engine()) + ", " +
-           std::to_string(backward_.graph.engine()) + (deterministic_ ? " deterministic" : "");
+    const auto forward =
+        "cudnn " + std::to_string(cudnnGetVersion()) + " engines " + std::to_string(forward_.graph.engine());
+    if (!backward_) return forward;
+    return forward + ", " + std::to_string(backward_->graph.engine()) + (deterministic_ ? " deterministic" : "");
   }
 
   bool is_deterministic() const override { return deterministic_; }
 
  private:
-  std::size_t own_bytes() const { return whole_vectors(backward_.delta_bytes) + whole_vectors(backward_.dq_sum_bytes); }
+  std::size_t own_bytes() const {
+    return whole_vectors(backward_->delta_bytes) + whole_vectors(backward_->dq_sum_bytes);
+  }
   std::size_t keys() const {
     return static_cast<std::size_t>(shape_.query_heads) * static_cast<std::size_t>(shape_.head_size);
   }
@@ -257,7 +264,7 @@ class CudnnAttention final : public Attention {
   bool deterministic_;
   CudnnHandle handle_;
   ForwardGraph forward_;
-  BackwardGraph backward_;
+  std::optional<BackwardGraph> backward_;  // empty if forward_only
   float scale_, lowest_ = std::numeric_limits<float>::lowest(), one_ = 1;
 };
 

@@ -75,11 +75,34 @@ MatmulShape matmul_shape(const training::Gemm<Bf16, Out>& g) {
 template MatmulShape matmul_shape(const training::Gemm<Bf16, Bf16>&);
 template MatmulShape matmul_shape(const training::Gemm<Bf16, float>&);
 
+MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
+  const auto type = [](const training::QuantizedRows& rows) {
+    return rows.type == Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+  };
+  const auto &a = g.a.values, &b = g.b.values;
+  MatmulShape shape{CUBLAS_COMPUTE_32F,
+                    CUDA_R_32F,
+                    {type(g.b), b.cols, b.rows, b.stride},
+                    {type(g.a), a.cols, a.rows, a.stride},
+                    {CUDA_R_16BF, g.d.cols, g.d.rows, g.d.stride},
+                    true,
+                    false,
+                    Products::workspace_bytes};
+  shape.adds = g.c != nullptr;
+  shape.fast_accumulation = true;
+  shape.a_scale = shape.b_scale = ScaleMode::row;
+  shape.a_scales = g.b.scales;
+  shape.b_scales = g.a.scales;
+  shape.alignment = {alignment_of(b.data), alignment_of(a.data), alignment_of(g.c != nullptr ? g.c : g.d.data),
+                     alignment_of(g.d.data)};
+  return shape;
+}
+
 std::string text(const MatmulShape& shape) {
-  return fmt::format("{} x {} x {} {}{}{}{}{}", shape.d.cols, shape.d.rows,
-                     shape.a_transposed ? shape.a.rows : shape.a.cols, shape.b_transposed ? 'T' : 'N',
-                     shape.a_transposed ? 'T' : 'N', shape.d.type == CUDA_R_32F ? " f32" : " bf16",
-                     shape.bias ? " bias" : "", shape.adds ? " add" : "");
+  return fmt::format(
+      "{} x {} x {} {}{}{}{}{}{}", shape.d.cols, shape.d.rows, shape.a_transposed ? shape.a.rows : shape.a.cols,
+      shape.b_transposed ? 'T' : 'N', shape.a_transposed ? 'T' : 'N', shape.d.type == CUDA_R_32F ? " f32" : " bf16",
+      shape.a_scale == ScaleMode::none ? "" : " fp8", shape.bias ? " bias" : "", shape.adds ? " add" : "");
 }
 
 Products::Products(const Gpu& gpu, const ProductTuning& tuning)
@@ -127,11 +150,21 @@ template <class Out>
 void Products::multiply(const training::Gemm<Bf16, Out>& g) {
   const auto* const c = g.c != nullptr ? g.c : g.d.data;
   const MatmulOperands operands{g.b.data, g.a.data, c, g.d.data, workspace_, g.bias, g.alpha, g.beta};
-  const auto& plan = plan_for(matmul_shape(g), operands);
-  check(plan.product.enqueue(plan.candidates[plan.chosen], operands, gpu_.stream()));
+  run(matmul_shape(g), operands);
 }
 template void Products::multiply(const training::Gemm<Bf16, Bf16>&);
 template void Products::multiply(const training::Gemm<Bf16, float>&);
+
+void Products::multiply(const training::QuantizedGemm<Bf16>& g) {
+  const auto* const c = g.c != nullptr ? g.c : g.d.data;
+  run(matmul_shape(g),
+      {g.b.values.data, g.a.values.data, c, g.d.data, workspace_, nullptr, 1, g.c != nullptr ? 1. : 0.});
+}
+
+void Products::run(const MatmulShape& shape, const MatmulOperands& operands) {
+  const auto& plan = plan_for(shape, operands);
+  check(plan.product.enqueue(plan.candidates[plan.chosen], operands, gpu_.stream()));
+}
 
 void Products::start_tuning(const Choices& remembered) {
   tuning_ = true;

@@ -15,6 +15,7 @@
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/device.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
+#include "kernels/transformer/quantize.hpp"
 
 namespace shakedown::cuda {
 
@@ -22,8 +23,10 @@ namespace shakedown::cuda {
 template <class Out>
 MatmulShape matmul_shape(const training::Gemm<Bf16, Out>&);
 
+MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>&);
+
 /// Returns "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the length of the sum, which of A and B is
-/// transposed, types and additions.
+/// transposed, types and additions; "fp8" for quantized rows.
 std::string text(const MatmulShape&);
 
 /// Limits of the search for the fastest algorithm of one product.
@@ -45,6 +48,8 @@ class Products {
   /// Queues the product; D has the type Out. Errors: Unsupported if cuBLASLt has no algorithm for it.
   template <class Out>
   void multiply(const training::Gemm<Bf16, Out>&);
+  /// Same for rows of 8-bit floats, with fast accumulation. cuBLASLt has it for Hopper.
+  void multiply(const training::QuantizedGemm<Bf16>&);
 
   /// Starts tuning: every product without a plan times its candidates, or compares its remembered choice with the most
   /// likely candidate in one turn. D is then invalid if C and D are the same matrix.
@@ -67,6 +72,7 @@ class Products {
  private:
   Plan make_plan(const MatmulShape&) const;
   Plan& plan_for(const MatmulShape&, const MatmulOperands&);
+  void run(const MatmulShape&, const MatmulOperands&);
 
   const Gpu& gpu_;
   ProductTuning tuning_settings_;

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "kernels/transformer/cuda/products.hpp"
 #include "kernels/transformer/cuda/quantize.hpp"
+#include "kernels/transformer/layer_spec.hpp"
 #include "tests/kernels/transformer/cuda/training_on_gpu.hpp"
 
 namespace shakedown::cuda {
@@ -123,6 +125,62 @@ TEST_P(CudaQuantization, TogetherWithANormIsTheNorm) {
     std::size_t different = 0;
     for (std::size_t i = 0; i < want.values.size(); ++i) different += got.values[i] != want.values[i] ? 1 : 0;
     EXPECT_LT(different, want.values.size() / 500);
+  }
+}
+
+/// e4m3 times e4m3, or e5m2 times e4m3: cuBLASLt has no product of two e5m2.
+TEST_P(CudaQuantization, IsMultipliedWithTheFactorsOfItsRows) {
+  constexpr std::size_t m = 48, n = 80, k = 512;
+  auto x = bf16(m, k), w = bf16(n, k), residual = bf16(m, n), d = bf16(m, n);
+  x.normal(1, 3), w.normal(2), residual.normal(3, 5);
+  const U8 x_values(*gpu_, m, k), w_values(*gpu_, n, k);
+  const auto x_scales = f32(m), w_scales = f32(n);
+  const training::QuantizedRows a{x_values, x_scales.data(), GetParam()}, b{w_values, w_scales.data(), Float8::e4m3};
+  quantize(stream(), x, {x_values, x_scales.data(), nullptr, GetParam()});
+  quantize(stream(), w, {w_values, w_scales.data(), nullptr, Float8::e4m3});
+  const Buffer workspace(Products::workspace_bytes);
+  Products products(*gpu_);
+  products.use_workspace(workspace.data());
+  const auto a_codes = x_values.bits(), b_codes = w_values.bits();
+  const auto a_factors = x_scales.bits(), b_factors = w_scales.bits();
+  const auto sums = residual.read();
+  for (const bool adds : {false, true}) {
+    try {
+      products.multiply(training::QuantizedGemm<Bf16>{d, a, b, adds ? residual.data() : nullptr});
+    } catch (const Unsupported& reason) {
+      EXPECT_TRUE(contains(reason.what(), "cuBLASLt has no algorithm for the product 48 x 80 x 512 NT bf16 fp8"));
+      int major = 0;
+      check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+      EXPECT_NE(major, 9) << reason.what();
+      continue;
+    }
+    std::vector<double> want(m * n);
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::size_t l = 0; l < k; ++l) {
+          sum += static_cast<double>(from_float8(a_codes[i * k + l], GetParam())) *
+                 static_cast<double>(from_float8(b_codes[j * k + l], Float8::e4m3));
+        }
+        want[i * n + j] =
+            sum * static_cast<double>(a_factors[i]) * static_cast<double>(b_factors[j]) + (adds ? sums[i * n + j] : 0);
+      }
+    }
+    EXPECT_TRUE(close(d.read(), want, rounding)) << adds;
+  }
+}
+
+/// The layer of the benchmark with fewer tokens.
+TEST_F(CudaTraining, ALayerIsCheckedTokenByToken) {
+  for (const auto dtype : {DType::bf16, DType::fp8_e4m3}) {
+    try {
+      expect_work_is_checked(
+          LayerSpec{.model = "h8192", .dtype = dtype, .batch = 2, .seq = 256, .causal = dtype == DType::bf16},
+          4 * 8192 * 10);
+    } catch (const Unsupported& reason) {
+      EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "GB free") ||
+                  contains(reason.what(), "cuDNN"));
+    }
   }
 }
 
