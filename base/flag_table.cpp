@@ -40,6 +40,11 @@ std::string positive(const Flag&, const std::string& value) {
 constexpr auto seconds = positive<double>;
 constexpr auto count = positive<int>;
 
+std::string gate_seconds(const Flag&, const std::string& value) {
+  return unless<double>(
+      value, [](double x) { return x >= 5 && x <= 600; }, "must be seconds from 5 to 600, such as 10");
+}
+
 /// "90s", "8m", "24h", "7d"
 std::string duration(const Flag& flag, const std::string& value) {
   if (value.find_last_of("smhd") != value.size() - 1) return "has no unit: write 90s, 8m, 24h or 7d";
@@ -122,7 +127,11 @@ const std::string certifying = " certify verify";
 /// A row without takers is the title of a group.
 const FlagTable rows{
     {"measurement"},
-    {"--tier", "=quick|full", runs, "few sizes, or all sizes and long loads (quick; SHAKEDOWN_TIER)", one_of},
+    {"--tier", "=quick|full", measuring, "few sizes, or all sizes and long loads (quick; SHAKEDOWN_TIER)", one_of},
+    {"--tier", "=quick|full|gate", "bench", "few sizes, all sizes and long loads, or the rows of a gate (quick)",
+     one_of},
+    {"--gate", "=S", "accept", "test this node in S seconds, such as 10, before a job; the best verdict is FIT",
+     gate_seconds},
     {"--families", "=A,B", measuring + " bench_all", "measure only these families; the best verdict is then PARTIAL",
      list},
     {"--backend", "=auto|cuda|host|virtual", runs, "devices to measure; auto: cuda if there is an NVIDIA GPU (auto)",

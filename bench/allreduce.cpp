@@ -42,6 +42,14 @@ void add_inside_hosts(Session& session, const Sizes& sizes) {
 /// 100 and 1000 MiB.
 Sizes published() { return {mib, 10 * mib, 16 * mib, 100 * mib, 1000 * mib, gib, 4 * gib}; }
 
+/// Adds a size for the latency, one for the bandwidth, and one between them.
+void register_for_gate(Session& session) {
+  const bool cuda = session.has_gpus();
+  add(session, DType::f32, {8}, Place::out, cuda ? Launch::graph : Launch::stream);
+  add(session, DType::f32, cuda ? Sizes{16 * mib, gib} : Sizes{2 * mib, 32 * mib});
+  add_inside_hosts(session, {cuda ? gib : 64 * mib});
+}
+
 void register_on_gpus(Session& session) {
   const bool full = session.full();
   const Sizes landmarks{8, mib, 128 * mib, gib};
@@ -76,6 +84,7 @@ void register_on_hosts(Session& session) {
 }  // namespace
 
 void register_allreduce(Session& session) {
+  if (session.gate()) return register_for_gate(session);
   session.has_gpus() ? register_on_gpus(session) : register_on_hosts(session);
 }
 

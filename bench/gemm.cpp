@@ -65,6 +65,12 @@ class Plan {
     sustained(common, short_sustained_seconds);
   }
 
+  /// Adds the type that training uses most, and one with twice its rate. Each is judged in two rows or by its peers.
+  void gate() {
+    for (const int n : {4096, 8192}) cube(DType::bf16, n);
+    cube(DType::fp8_e4m3, 8192);
+  }
+
   /// Adds every type in every shape, and rows that show the effects of zeros, exact sums, heat and neighbours. Takes
   /// about 110 s on a node.
   void full() {
@@ -137,6 +143,8 @@ void register_gemm(Session& session) {
   Plan plan(session);
   if (!session.has_gpus()) {
     plan.host();
+  } else if (session.gate()) {
+    plan.gate();
   } else if (session.full()) {
     plan.full();
   } else {

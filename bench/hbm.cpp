@@ -38,6 +38,12 @@ void add_latency(Session& session, std::size_t bytes) {
 
 constexpr std::size_t judged_bytes = 4096 * mib;
 
+/// True for the measurements of a gate: each direction, by kernels.
+bool is_in_gate(HbmOp op, Engine engine, std::size_t bytes) {
+  const bool is_direction = op == HbmOp::copy || op == HbmOp::read || op == HbmOp::write;
+  return is_direction && engine == Engine::sm && bytes == judged_bytes;
+}
+
 /// True for the measurements of every acceptance: copies by size, and one size of read, write and triad.
 bool is_quick(HbmOp op, std::size_t bytes) {
   switch (op) {
@@ -52,9 +58,9 @@ bool is_quick(HbmOp op, std::size_t bytes) {
 }
 
 void add_sweep(Session& session, HbmOp op, Engine engine) {
-  const bool full = session.full();
   for (std::size_t bytes = 64 * mib; bytes <= 16384 * mib; bytes *= 4) {
-    if (full || is_quick(op, bytes)) add(session, op, engine, bytes);
+    const bool is_wanted = session.full() || (session.gate() ? is_in_gate(op, engine, bytes) : is_quick(op, bytes));
+    if (is_wanted) add(session, op, engine, bytes);
   }
 }
 
@@ -72,6 +78,7 @@ void register_hbm(Session& session) {
     // The sizes are the same on every machine, so that machines can be compared. The first exceeds L1 and fits into the
     // L2 of any current core. The second exceeds L2 and fits into an L3 that ranks share. The third is in memory; a
     // part of it can be in an L3 of hundreds of MiB.
+    if (session.gate()) return;
     for (const auto bytes : {256 * kib, 8 * mib, 256 * mib}) add_latency(session, bytes);
   }
 }

@@ -128,7 +128,7 @@ void add_low_pairs(Session& session, const Measured& measured, Engine engine, st
 }  // namespace
 
 void register_p2p(Session& session) {
-  const bool cuda = session.has_gpus(), full = session.full();
+  const bool cuda = session.has_gpus(), full = session.full(), gate = session.gate();
   const auto engine = cuda ? Engine::ce : Engine::cpu, loads = cuda ? Engine::sm : Engine::cpu;
   const std::size_t bytes = std::size_t{1} << (cuda ? 30 : 26);
   const bool named = session.options().filter.find("src:") != std::string::npos;
@@ -136,7 +136,7 @@ void register_p2p(Session& session) {
   const bool pairs = full || named || session.ranks_per_host() < 2;
   for (const auto op : {CopyOp::read, CopyOp::write}) {
     add_shifts(session, op, engine, bytes);
-    if (cuda) add_shifts(session, op, Engine::sm, bytes);
+    if (cuda && !gate) add_shifts(session, op, Engine::sm, bytes);
     if (pairs) add_pairs(session, op, engine, bytes);
     if (full || named) add_both_ways(session, op, engine, bytes);
     if (cuda && (full || named)) add_pairs(session, op, Engine::sm, bytes);
@@ -145,7 +145,9 @@ void register_p2p(Session& session) {
   // A kernel that reads sends a request for each line. The requests compete with the data that other GPUs read from
   // this one, which gives 337 GB/s. Without that data the rate is 375 GB/s.
   if (cuda && full) add_pair(session, PeerShiftSpec{CopyOp::read, Engine::sm, 1, bytes, true}, bandwidth);
-  each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });
+  if (!gate) {
+    each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });
+  }
   add_domain(session, bytes);
   if (!pairs) {
     session.then([=](Session& s, const auto& measured) {
@@ -153,7 +155,7 @@ void register_p2p(Session& session) {
       if (cuda) add_low_pairs(s, measured, Engine::sm, bytes);
     });
   }
-  if (!pairs) return;
+  if (!pairs || gate) return;
   each_pair(session, [&](int src, int dst) { add_latency(session, PeerLatencySpec{loads, src, dst, latency_bytes}); });
 }
 

@@ -1,5 +1,6 @@
 #include "launch/accept.hpp"
 
+#include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -231,6 +232,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const auto shown = terminal_text(verdict, style);
   std::fputs((earlier ? with_earlier(shown, *earlier, verdict, style) : shown).c_str(), stdout);
   channel.give(text(headline_of(verdict)));
+  if (options.gate) say(fmt::format("gate: {:.1f} s in all", options.gate->spent()));
   return code;
 }
 

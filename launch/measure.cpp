@@ -116,6 +116,7 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
   const auto document = document_in(printed);
   if (document.empty() || !keep_result(options, folder, family, document, launch, program)) {
     program.require_end_of_ranks(ending);
+    program.require_end_of_gate(ending);
     program.complain(ending, "wrote no result", printed);
     return family + " wrote no result: " + program.death(ending);
   }
@@ -156,6 +157,7 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
     mark_crashed(folder, last, program);
     return {};
   }
+  program.require_end_of_gate(ending);
   program.record_crash(folder, missing.front());
   program.complain(ending, "ended in " + missing.front());
   return {true, true, program.lost};

@@ -13,6 +13,7 @@
 #include "base/nearest_word.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "thresholds/catalogue/families.hpp"
 
 namespace shakedown {
 namespace {
@@ -51,7 +52,10 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
                                    {"SHAKEDOWN_EXPECT", "--expect="},
                                    {"SHAKEDOWN_ROSTER", "--roster="}}) {
     const auto value = environment(name).value_or("");
-    const auto has = [&flag = flag](const std::string& word) { return word.starts_with(flag); };
+    const bool of_gate = std::string_view(flag) == "--tier=" || std::string_view(flag) == "--dcgm=";
+    const auto has = [&flag = flag, of_gate](const std::string& word) {
+      return word.starts_with(flag) || (of_gate && word.starts_with("--gate="));
+    };
     if (value.empty() || std::any_of(words.begin(), words.end(), has)) continue;
     all.insert(all.begin(), flag + value);
     const auto fault = input_error_of([&] { parse_flags(all_flags(), verb, {all.front()}); });
@@ -92,6 +96,23 @@ void check_contradictions(const AcceptOptions& options) {
   }
 }
 
+/// Sets what a gate decides. Ranks report a hang before the gate itself must end them. Errors: InputError for flags
+/// that contradict it.
+void begin_gate(const GivenFlags& given, AcceptOptions& options) {
+  options.gate = GateLimit{std::strtod(given.all().at("--gate").c_str(), nullptr)};
+  for (const char* const flag :
+       {"--tier", "--families", "--again", "--scaling", "--for", "--resume", "--dcgm", "--limit"}) {
+    if (given.has(flag)) {
+      throw InputError("--gate and " + std::string(flag) + " cannot be combined: a gate has its own rows and limits");
+    }
+  }
+  constexpr double of_start = 0.6, of_row = 0.4;
+  options.tier = Tier::gate;
+  options.families = gate_families();
+  options.startup_timeout = std::min(options.startup_timeout, of_start * options.gate->seconds);
+  options.timeout = std::min(options.timeout, of_row * options.gate->seconds);
+}
+
 /// Returns the words without those that the plan of a soak stores anyway, and without those that name its folder.
 std::vector<std::string> flags_to_resume(std::vector<std::string> words) {
   std::erase_if(words, [](const std::string& word) {
@@ -128,6 +149,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   options.stop_on_fail = given.has("--stop-on");
   if (!options.checkpoint_dir.empty()) options.checkpoint_dir = std::filesystem::absolute(options.checkpoint_dir);
   options.flags = flags_to_resume(words);
+  if (given.has("--gate")) begin_gate(given, options);
   check_contradictions(options);
   options.judge = arguments_of(given, all, shipped_profiles());
   return options;

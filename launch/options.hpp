@@ -1,6 +1,7 @@
 // The flags of accept and measure: what to measure, and how to judge it (see also report/arguments.hpp).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,21 @@
 #include "report/arguments.hpp"
 
 namespace shakedown {
+
+/// --gate: a run with a time limit.
+struct GateLimit {
+  using Clock = std::chrono::steady_clock;
+
+  double seconds;
+  Clock::time_point began = Clock::now();
+
+  double spent() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
+  /// Returns the seconds until the ranks must end, so that there is still time for a verdict.
+  double left() const {
+    constexpr double for_verdict = 1;
+    return seconds - for_verdict - spent();
+  }
+};
 
 struct AcceptOptions {
   Tier tier = Tier::quick;
@@ -26,6 +42,7 @@ struct AcceptOptions {
   /// --ranks, only with --plan: the assumed number of ranks; 0: the real number.
   int planned_ranks = 0;
   std::optional<double> soak_s;             // --for: duration of the soak
+  std::optional<GateLimit> gate;            // --gate
   std::optional<std::uint64_t> seed;        // random seed of the order of a soak
   std::optional<std::vector<int>> scaling;  // --scaling: numbers of nodes for additional launches; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;

@@ -1,5 +1,7 @@
 #include "launch/rank_program.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -160,6 +162,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
                          Screen& screen)
     : screen_(screen),
       ends_(launch.ends),
+      gate_(options.gate),
       over_tcp_(!launch.prefix.empty()),
       name_("bench_" + name),
       log_(folder / "log", RunFile::Mode::append),
@@ -216,11 +219,22 @@ void RankProgram::hear(const Event& event) {
   if (event.kind == Event::Kind::plan) planned_ += event.seconds.value_or(0);
   if (event.kind == Event::Kind::row) {
     measured = true;
-    if (!std::exchange(has_rows_, true)) warn_of_time_limit();
+    row_ = event.key;
+    if (!std::exchange(has_rows_, true)) {
+      warn_of_time_limit();
+      if (gate_) say_start();
+    }
   }
   if (lost.size() < max_lost_heard) lost.insert(lost.end(), event.hosts.begin(), event.hosts.end());
   if (event.kind == Event::Kind::lost && dead_ranks.empty()) dead_ranks = event.ranks;
+  if (event.kind == Event::Kind::lost && end_said_.empty()) end_said_ = event.text;
   if (!event.text.empty()) show(event);
+}
+
+/// Prints the time of the start, which grows with the number of GPUs and is the same for any gate.
+void RankProgram::say_start() const {
+  screen_.clear();
+  say(fmt::format("gate: the ranks started in {:.1f} s", gate_->spent()));
 }
 
 void RankProgram::show(const Event& event) {
@@ -241,6 +255,7 @@ Ending RankProgram::run_once(Signals& signals) {
   job.descriptors = {{channel_->descriptor(), EventChannel::descriptor_in_job}};
   std::erase_if(job.variables, [](const auto& variable) { return variable.first == events_variable; });
   job.variables.emplace_back(events_variable, channel_->address());
+  if (gate_) job.limit = Seconds(std::max(0.0, gate_->left()));
   auto ending = run_jobs({job}, signals).front();
   if (const auto rank = rank_death(heard_); rank && dead_ranks.empty()) dead_ranks = {rank->rank};
   if (measured && !channel_->was_heard()) screen_.warn_of_no_events(channel_->why_not());
@@ -257,7 +272,7 @@ Ending RankProgram::run(Signals& signals) {
     if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
-    if (starts == max_starts) {
+    if (starts == max_starts || gate_) {
       throw CannotRun("ranks crashed during startup, before a measurement, in each of " + std::to_string(starts) +
                       " launches: " + why + "; the log has the launcher's messages");
     }
@@ -266,6 +281,13 @@ Ending RankProgram::run(Signals& signals) {
     heard_.clear();
     dead_ranks.clear();
   }
+}
+
+void RankProgram::require_end_of_gate(const Ending& ending) const {
+  if (!gate_) return;
+  const auto where = row_.empty() ? "before the first row" : "in " + row_;
+  const auto why = !end_said_.empty() ? end_said_ : gate_->left() <= 0 ? "the time ended" : death(ending);
+  throw CannotRun("--gate=" + number_text(gate_->seconds) + ": the measurement ended " + where + ": " + why);
 }
 
 void RankProgram::require_end_of_ranks(const Ending& ending) {

@@ -65,6 +65,8 @@ class RankProgram {
   Ending run(Signals&);
   /// Throws CannotRun if the launcher itself failed, or if its supervisor did not report.
   void require_end_of_ranks(const Ending&);
+  /// For a gate, throws CannotRun with the row in which the program ended, because there is no time for another one.
+  void require_end_of_gate(const Ending&) const;
   /// Returns how the program died: the launcher's message about a failed start, else "rank 1 on u2: Killed", else how
   /// the launcher ended.
   std::string death(const Ending&) const;
@@ -84,6 +86,7 @@ class RankProgram {
  private:
   Ending run_once(Signals&);
   void hear(const Event&);
+  void say_start() const;
   void show(const Event&);
   void log(std::string_view line);
   std::optional<StartFault> fault_of_start(const Ending&) const;
@@ -92,6 +95,9 @@ class RankProgram {
 
   Screen& screen_;
   std::optional<double> ends_;
+  std::optional<GateLimit> gate_;
+  std::string row_;       // key of the row that began last
+  std::string end_said_;  // why ranks ended the program
   double planned_ = 0;
   bool has_rows_ = false;  // from the first event of the program; the result may be read before that event
   int texts_shown_ = 0;

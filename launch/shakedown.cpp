@@ -426,13 +426,15 @@ int end_after(const Failure& failure, const std::vector<std::string>& words, con
   return failure.code;
 }
 
-/// Returns the --limit of accept and measure in seconds. The keeper needs it before flags are checked, so an invalid
-/// value is ignored here and refused later.
+/// Returns the limit of accept and measure in seconds: that of --limit, or that of --gate and the time to end ranks
+/// that hang. The keeper needs it before flags are checked, so an invalid value is ignored here and refused later.
 std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
-  constexpr std::string_view flag = "--limit=";
-  for (const auto& word : words) {
-    const auto seconds = word.rfind(flag, 0) == 0 ? std::strtod(word.c_str() + flag.size(), nullptr) : 0;
-    if (seconds > 0) return Seconds(seconds);
+  constexpr double to_end_ranks = 8;
+  for (const auto& [flag, more] : {std::pair<std::string_view, double>{"--limit=", 0}, {"--gate=", to_end_ranks}}) {
+    for (const auto& word : words) {
+      const auto seconds = word.starts_with(flag) ? std::strtod(word.c_str() + flag.size(), nullptr) : 0;
+      if (seconds > 0) return Seconds(seconds + more);
+    }
   }
   return std::nullopt;
 }

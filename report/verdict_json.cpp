@@ -144,7 +144,10 @@ void members(Archive& archive, Verdict& v) {
   archive("ranks", v.ranks)("hosts", v.hosts).younger("families", v.families);
   auto only = v.asked.names.size() == 1 ? std::optional(v.asked.names.front()) : std::nullopt;
   archive.younger("judged_families", v.judged_families).younger("family", only);
-  archive.unless("known_families", v.known_families).unless("asked_families", v.asked.names).unless("filter", v.filter);
+  archive.unless("known_families", v.known_families)
+      .unless("asked_families", v.asked.names)
+      .unless("filter", v.filter)
+      .unless("gate", v.is_gate);
   // Files of earlier releases name one family at most. The verdict is computed again, and if it differs, the file is
   // rejected.
   if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);

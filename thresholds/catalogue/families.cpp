@@ -15,6 +15,14 @@ const FamilyRow* family_row(std::string_view family) {
   return found == families_table.end() ? nullptr : &*found;
 }
 
+std::vector<std::string> gate_families() {
+  std::vector<std::string> names;
+  for (const FamilyRow& row : families_table) {
+    if (row.in_gate) names.emplace_back(row.name);
+  }
+  return names;
+}
+
 Need need(std::string_view family, Backend backend) {
   const FamilyRow* const row = family_row(family);
   return row == nullptr ? Need::judged : row->on(backend);

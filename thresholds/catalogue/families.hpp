@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/backend.hpp"
 
@@ -30,6 +32,7 @@ struct FamilyRow {
   std::array<Need, words(Backend{}).size()> by_backend;
   RowCost cost;
   bool own_memory;               // true: only its program uses GPU memory, so it must release all of it
+  bool in_gate;                  // true: `accept --gate` measures it
   std::string_view called = {};  // name in reports; empty: the name of the family
 
   constexpr Need on(Backend backend) const { return by_backend[static_cast<std::size_t>(backend)]; }
@@ -40,6 +43,9 @@ std::span<const FamilyRow> family_rows();
 
 /// Returns the row of a family; nullptr if there is none.
 const FamilyRow* family_row(std::string_view family);
+
+/// Returns the families that `accept --gate` measures, in their order.
+std::vector<std::string> gate_families();
 
 /// Returns how a family must be judged: `judged` if it has no row.
 Need need(std::string_view family, Backend);

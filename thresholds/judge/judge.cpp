@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "thresholds/catalogue/families.hpp"
 #include "thresholds/culprits/fabric.hpp"
 #include "thresholds/culprits/software.hpp"
 #include "thresholds/culprits/suspects.hpp"
@@ -96,6 +97,13 @@ std::vector<Node> nodes_of(const std::vector<Results>& results) {
   return nodes;
 }
 
+// True if pre-flight or the whole gate was requested, which decides whether a node may get jobs.
+bool decides_fitness(const Verdict& verdict) {
+  if (verdict.filter) return false;
+  if (!verdict.is_gate) return verdict.asked == FamilySet{{"preflight"}};
+  return std::ranges::all_of(gate_families(), [&](const auto& family) { return verdict.asked.contains(family); });
+}
+
 State state_of(const Verdict& verdict) {
   bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false, unknown = false;
   for (const Finding& finding : verdict.findings) {
@@ -117,7 +125,7 @@ State state_of(const Verdict& verdict) {
   if (inconclusive) return State::inconclusive;
   const bool on_gpus = verdict.backend != Backend::host;
   if (!verdict.is_partial()) return on_gpus ? State::pass : State::host_only;
-  if (verdict.filter || verdict.asked != FamilySet{{"preflight"}}) return State::partial;
+  if (!decides_fitness(verdict)) return State::partial;
   return on_gpus ? State::fit : State::host_only;
 }
 
@@ -159,6 +167,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   for (const Results& file : files) {
     if (file.context.backend == Backend::virtual_gpu) verdict.backend = Backend::virtual_gpu;
     if (!verdict.filter) verdict.filter = file.context.asked.filter;
+    verdict.is_gate = verdict.is_gate || file.context.tier == Tier::gate;
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);
     run_ids.insert(file.context.run_id);
@@ -345,8 +354,10 @@ std::string verdict_line(const Verdict& verdict) {
 
 std::string asked_text(const Verdict& verdict) {
   if (!verdict.is_partial()) return "";
-  return std::to_string(verdict.families) + " of " + std::to_string(verdict.known_families) + " families" +
-         (verdict.filter ? " in part" : "") + ", as asked";
+  const auto families =
+      std::to_string(verdict.families) + " of " + std::to_string(verdict.known_families) + " families";
+  if (verdict.is_gate) return "gate of " + families;
+  return families + (verdict.filter ? " in part" : "") + ", as asked";
 }
 
 Verdict judge(const Measured& measured, const References& references, const JudgeOptions& given) {

@@ -15,8 +15,8 @@
 namespace shakedown {
 
 /// The overall state. incomplete: the run stopped early, or its input could not be read. partial: everything that was
-/// requested is good, but it was not the whole run. fit: only pre-flight was requested, on GPUs, and is good.
-/// virtual_run: the times are computed, whatever the findings are.
+/// requested is good, but it was not the whole run. fit: only pre-flight or the gate was requested, on GPUs, and is
+/// good. virtual_run: the times are computed, whatever the findings are.
 enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only, partial, fit, virtual_run };
 
 constexpr auto words(State) {
@@ -57,6 +57,7 @@ struct Verdict {
   std::size_t families = 0, judged_families = 0;  // number of these that were requested, and of those that rules judged
   FamilySet asked;                                // if not empty, only these families were judged
   std::optional<std::string> filter;              // --benchmark_filter of the run, if it excluded rows
+  bool is_gate = false;                           // true: the run has the rows of a gate
   std::vector<std::string> run_ids;
   std::vector<ResultFile> results;
   std::string started;  // start of the first file: UTC, ISO 8601; empty if unknown
@@ -72,7 +73,7 @@ struct Verdict {
   std::vector<std::string> notes;  // notes for the user about the judgement
 
   /// True if a part of the whole run was not requested.
-  bool is_partial() const { return filter || (!asked.all() && families < known_families); }
+  bool is_partial() const { return is_gate || filter || (!asked.all() && families < known_families); }
 };
 
 /// Returns "3 of 14 families, as asked"; empty for a whole run.

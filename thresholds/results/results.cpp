@@ -265,7 +265,7 @@ Context read_context(const Field& shakedown) {
                                std::to_string(results_schema) + "; use the release that wrote the file");
   }
   if (!named<Backend>(shakedown["backend"].text())) shakedown["backend"].refuse("expected host or cuda");
-  if (!named<Tier>(shakedown["tier"].text())) shakedown["tier"].refuse("expected quick or full");
+  if (!named<Tier>(shakedown["tier"].text())) shakedown["tier"].refuse("expected quick, full or gate");
   auto context = read_as<Context>(shakedown);
   // Files of version 0.1 have no time.
   if (!context.started.empty() && !seconds_of(context.started)) {

@@ -138,8 +138,9 @@ class RulesJudge {
       return;
     }
     Expansion expansion = expand(rule, context);
+    // A gate measures some rows of each family, and the rules of these rows judge it.
     if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == Tier::quick) ||
-        context.asked.filter) {
+        context.tier == Tier::gate || context.asked.filter) {
       std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }
     // A rule that can only warn does not count as a judgement. Neither does a rule for rows inside hosts, if the family
