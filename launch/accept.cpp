@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +28,7 @@
 #include "thresholds/judge/headline.hpp"
 #include "thresholds/judge/judge.hpp"
 #include "thresholds/ledger/ledger.hpp"
+#include "thresholds/ledger/own_runs.hpp"
 #include "thresholds/rules/start.hpp"
 
 namespace shakedown {
@@ -188,6 +190,14 @@ std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   return run;
 }
 
+/// Returns the name that this node has in results.
+std::string own_node(const Environment& environment) {
+  if (const auto named = environment("SHAKEDOWN_NODE"); named && !named->empty()) return *named;
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 /// Returns the text of a verdict, with the comparison with the earlier run inserted after the first line.
 std::string with_earlier(const std::string& text, const EarlierRun& run, const Verdict& now, TerminalStyle style) {
   const auto rest = text.find("\n\n") + 2;
@@ -216,8 +226,10 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const auto earlier = repeat_earlier(options);
   const auto programs = find_programs(options.families);
   // Before any measurement, so that errors in these files are reported early.
-  options.judge.references = std::make_shared<const GivenReferences>(read_references(options.judge));
+  auto references = read_references(options.judge);
   const auto ledger = checked_ledger(options);
+  if (options.gate && ledger) references.own_runs = newest_accepted_runs(*ledger, own_node(process_environment()));
+  options.judge.references = std::make_shared<const GivenReferences>(std::move(references));
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
@@ -227,7 +239,8 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const Judged judged = judge_or_say_why_not(options, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
-  if (ledger) code = record_run(*ledger, judged, run.path(), run.id(), code);
+  // A gate before each job would fill the ledger with good runs.
+  if (ledger && (!options.gate || code == 1)) code = record_run(*ledger, judged, run.path(), run.id(), code);
   const auto style = style_of(options.judge);
   const auto shown = terminal_text(verdict, style);
   std::fputs((earlier ? with_earlier(shown, *earlier, verdict, style) : shown).c_str(), stdout);

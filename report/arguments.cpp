@@ -12,6 +12,7 @@
 #include "base/run_lock.hpp"
 #include "base/text.hpp"
 #include "thresholds/catalogue/families.hpp"
+#include "thresholds/ledger/own_runs.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/expectation.hpp"
@@ -223,6 +224,7 @@ Judged judge(const Arguments& arguments) {
   references.change.min_effect = arguments.tolerance;
   references.change.allow_different = arguments.regression.allow_different;
   references.baseline = given->baseline;
+  if (given->own_runs) references.own = own_record(*given->own_runs, *measured);
   references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};

@@ -88,6 +88,7 @@ struct GivenReferences {
   std::optional<Site> site;
   std::vector<Profile> profiles;
   std::optional<Baseline> baseline;
+  std::optional<std::vector<LedgerEvent>> own_runs;  // for a gate: earlier accepted runs of this node
 
   const Site* site_or_null() const { return site ? &*site : nullptr; }
   /// Returns the profiles for this run. The profile of its GPUs has the rules of the site.

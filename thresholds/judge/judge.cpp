@@ -271,6 +271,11 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
   const CrossChecks checks = cross_check(measured.benchmarks, options.families);
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
   append(verdict, chosen(checks.findings, [](const Finding& finding) { return !finding.good(); }));
+  if (references.own && verdict.is_gate) {
+    OwnRecordJudgement own = judge_own_record(measured, *references.own);
+    speak(Judgement::baseline, std::move(own.summary));
+    append(verdict, std::move(own.findings));
+  }
   if (references.baseline) judge_by_baseline(measured, references, options.families, verdict);
   if (!references.scaling.empty()) {
     std::vector<ScalingSet> sets{{.files = measured.files}};

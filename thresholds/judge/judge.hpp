@@ -11,6 +11,7 @@
 
 #include "thresholds/findings/judge_options.hpp"
 #include "thresholds/history/baseline.hpp"
+#include "thresholds/history/own_record.hpp"
 #include "thresholds/history/regression.hpp"
 #include "thresholds/judge/verdict.hpp"
 #include "thresholds/results/measured.hpp"
@@ -23,6 +24,7 @@ struct References {
 
   std::vector<Profile> profiles;  // the one that matches the machine is used
   std::optional<Baseline> baseline = std::nullopt;
+  std::optional<OwnRecord> own = std::nullopt;  // for a gate: earlier accepted runs of the same GPUs
   RegressionOptions change = {.min_effect = default_tolerance, .allow_different = false, .families = {}};
   std::vector<ScalingSet> scaling = {};  // results of the same benchmarks with other numbers of nodes or ranks
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <functional>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -94,15 +96,39 @@ void add_event(const fs::path& folder, const LedgerEvent& event) {
   if (!path_exists(file)) replace_file(file, text_of(event));
 }
 
-Ledger read_ledger(const fs::path& folder) {
+namespace {
+
+std::vector<std::string> event_files(const fs::path& folder) {
   if (!is_folder(folder))
     throw InputError("--ledger: " + folder.string() + ": is no folder; name the folder of events");
-  const auto names = names_in(folder);
+  auto names = names_in(folder);
   if (!names) throw CannotRead("--ledger: " + folder.string() + ": cannot be read; try again");
+  std::erase_if(*names, [](const std::string& name) { return !name.ends_with(ending); });
+  return std::move(*names);
+}
+
+}  // namespace
+
+void read_newest(const fs::path& folder, const std::string& node, const std::function<bool(LedgerEvent)>& visit) {
+  auto names = event_files(folder);
+  const std::string in_name = plain(node, "-_.");
+  std::erase_if(names, [&](const std::string& name) { return node_in(name) != in_name; });
+  std::ranges::sort(names, std::greater());  // a name begins with the time
+  for (const std::string& name : names) {
+    std::optional<LedgerEvent> event;
+    const auto why_not = input_error_of([&] {
+      event = read_event(folder / name);
+      if (event->kind == EventKind::run) event->figures = read_figures_of(*event, folder / name);
+    });
+    if (why_not.empty() && !visit(std::move(*event))) return;
+  }
+}
+
+Ledger read_ledger(const fs::path& folder) {
+  const auto names = event_files(folder);
   Ledger ledger;
-  ledger.events.reserve(names->size());
-  for (const std::string& name : *names) {
-    if (!name.ends_with(ending)) continue;
+  ledger.events.reserve(names.size());
+  for (const std::string& name : names) {
     try {
       ledger.events.push_back(read_event(folder / name));
     } catch (const InputError& error) {

@@ -37,6 +37,11 @@ void add_event(const std::filesystem::path& folder, const LedgerEvent&);
 /// CannotRead if the folder cannot be read.
 Ledger read_ledger(const std::filesystem::path& folder);
 
+/// Calls `visit` with the events of one node, with figures, from the newest to the oldest, until it returns false.
+/// Files that are no events are left out. Errors: InputError or CannotRead if the folder cannot be read.
+void read_newest(const std::filesystem::path& folder, const std::string& node,
+                 const std::function<bool(LedgerEvent)>& visit);
+
 /// Reads the figures of the runs for which `is_wanted` holds.
 void read_figures(const std::filesystem::path& folder, Ledger&,
                   const std::function<bool(const LedgerEvent&)>& is_wanted);

@@ -1,0 +1,33 @@
+// The comparison of a run with earlier accepted runs of the same GPUs. Chips differ from each other, but the figures of
+// one chip repeat, so a small loss is visible without peers.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "thresholds/findings/finding.hpp"
+#include "thresholds/results/measured.hpp"
+
+namespace shakedown {
+
+/// The figures of earlier accepted runs: medians over these runs.
+struct OwnRecord {
+  std::map<std::string, std::map<std::string, double>> by_gpu;  // by serial number or UUID, then by "KEY METRIC"
+  std::map<std::string, double> shared;                         // by "KEY METRIC": figures of all GPUs of the node
+  std::size_t runs = 0;
+  std::string newest;  // id of the newest of these runs
+};
+
+struct OwnRecordJudgement {
+  std::vector<Finding> findings;  // one for each family in which a GPU, or the node, is slower than before
+  std::string summary;
+};
+
+/// Compares each GPU with its own record. A GPU fails in a family if most of its rows are slower than before by more
+/// than a limit; of two rows the better one decides. Times are not compared, because those of small messages vary by
+/// 8 % between launches. On the host backend findings are warnings, because ranks share cores.
+OwnRecordJudgement judge_own_record(const Measured&, const OwnRecord&);
+
+}  // namespace shakedown

@@ -1,0 +1,21 @@
+// Earlier accepted runs of a node, with which a gate compares its GPUs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "thresholds/history/own_record.hpp"
+#include "thresholds/ledger/event.hpp"
+
+namespace shakedown {
+
+/// Returns the newest whole runs of this node that passed, with their figures, the newest first. Reads only files of
+/// this node, and at most 50 of them, because a gate has seconds. Files that are no events are left out. Errors:
+/// InputError or CannotRead if the folder cannot be read.
+std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& ledger, const std::string& node);
+
+/// Returns the record of those runs whose driver, CUDA and NCCL are those of this run, and whose node is in it.
+OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured&);
+
+}  // namespace shakedown
