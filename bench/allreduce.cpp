@@ -42,12 +42,11 @@ void add_inside_hosts(Session& session, const Sizes& sizes) {
 /// 100 and 1000 MiB.
 Sizes published() { return {mib, 10 * mib, 16 * mib, 100 * mib, 1000 * mib, gib, 4 * gib}; }
 
-/// Adds a size for the latency, one for the bandwidth, and one between them.
+/// Adds a size for the latency, one for the bandwidth, for which most profiles have limits, and one between them.
 void register_for_gate(Session& session) {
-  const bool cuda = session.has_gpus();
-  add(session, DType::f32, {8}, Place::out, cuda ? Launch::graph : Launch::stream);
-  add(session, DType::f32, cuda ? Sizes{16 * mib, gib} : Sizes{2 * mib, 32 * mib});
-  add_inside_hosts(session, {cuda ? gib : 64 * mib});
+  const std::size_t middle = session.has_gpus() ? 16 * mib : 2 * mib, large = session.has_gpus() ? 8 * gib : 32 * mib;
+  add(session, DType::f32, {8, middle, large});
+  add_inside_hosts(session, {large});
 }
 
 void register_on_gpus(Session& session) {
