@@ -76,10 +76,19 @@ bool names(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
 
 namespace {
 
-/// True if a finding names the GPU: a fact or a counted error is no suspect.
+/// True if the finding compares a GPU with its own earlier runs, and fails.
+bool is_of_own_record(const Finding& finding) {
+  return finding.code == Code::baseline && finding.counts() && !finding.good() && !finding.offenders.empty();
+}
+
+/// True if a finding names the GPU: a fact or a counted error is no suspect. A slow link has two ends.
 bool is_found(const Fleet& fleet, const Fault& fault, const Verdict& verdict) {
-  if (fault.what != Weakness::xid && fault.what != Weakness::power) return false;
   const int rank = fault.host * fleet.machine().shape.gpus + fault.local;
+  const auto names_rank = [&](const Culprit& place) { return place.rank == rank; };
+  for (const Finding& finding : verdict.findings) {
+    if (is_of_own_record(finding) && std::ranges::any_of(finding.offenders, names_rank)) return true;
+  }
+  if (fault.what != Weakness::xid && fault.what != Weakness::power) return false;
   return std::any_of(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& finding) {
     return finding.counts() && !finding.good() && finding.offenders.size() == 1 && finding.offenders[0].rank == rank;
   });
@@ -95,7 +104,22 @@ bool names_host(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnos
 
 }  // namespace
 
-Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles) {
+Verdict judge_gate(const Fleet& fleet, const std::vector<Profile>& profiles, int accepted) {
+  std::vector<LedgerEvent> runs;
+  for (int run = 0; run < accepted; ++run) {
+    Order order = fleet.order();
+    order.tier = Tier::quick;
+    order.faults.clear();
+    order.launch = static_cast<std::uint64_t>(run + 1);
+    const Measured measured(Fleet(order).results());
+    const Verdict verdict = judge_fleet(Fleet(order), profiles);
+    for (LedgerEvent& event : events_of(verdict, &measured, "")) runs.push_back(std::move(event));
+  }
+  return judge_fleet(fleet, profiles, &runs);
+}
+
+Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles,
+                    const std::vector<LedgerEvent>* own_runs) {
   JudgeOptions options;
   const Shape& shape = fleet.machine().shape;
   options.expected.ranks = shape.ranks();
@@ -107,8 +131,9 @@ Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles) {
   }
   const Measured measured(fleet.results());
   const Profile* const ours = select_profile(measured.files, profiles).profile;
-  if (ours == nullptr) return judge(measured, References(profiles), options);
-  return judge(measured, References({on_site(*ours, nullptr, measured)}), options);
+  References references(ours == nullptr ? profiles : std::vector{on_site(*ours, nullptr, measured)});
+  if (own_runs != nullptr) references.own = own_record(*own_runs, measured);
+  return judge(measured, references, options);
 }
 
 Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
@@ -153,6 +178,12 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
         (!names_any_host(diagnosis) || (is_of_gpu && faults.size() == 1 && diagnosis.place_count > 2))) {
       outcome.innocent = true;
     }
+  }
+  for (const Finding& finding : verdict.findings) {
+    if (!is_of_own_record(finding)) continue;
+    outcome.innocent = outcome.innocent || std::ranges::none_of(faults, [&](const Fault& fault) {
+                         return is_found(fleet, fault, verdict);
+                       });
   }
   return outcome;
 }

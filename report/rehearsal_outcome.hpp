@@ -4,6 +4,7 @@
 #include <array>
 
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/ledger/own_runs.hpp"
 #include "thresholds/rehearsal/fleet.hpp"
 
 namespace shakedown::rehearsal {
@@ -18,7 +19,12 @@ struct Outcome {
 };
 
 /// Returns the judgement as `shakedown report` makes it, with a site file of racks and leaf switches.
-Verdict judge_fleet(const Fleet&, const std::vector<Profile>&);
+/// `own_runs`: for a gate, earlier accepted runs.
+Verdict judge_fleet(const Fleet&, const std::vector<Profile>&, const std::vector<LedgerEvent>* own_runs = nullptr);
+
+/// Returns the judgement of a gate. `accepted` is the number of earlier accepted runs of the same machine without its
+/// faults, of which the ledger has the figures.
+Verdict judge_gate(const Fleet&, const std::vector<Profile>&, int accepted);
 
 /// True if the diagnosis is about the planted part.
 bool names(const Fleet&, const Fault&, const Diagnosis&);

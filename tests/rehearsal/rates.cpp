@@ -2,7 +2,7 @@
 //
 //   rehearsal_rates --gpus=8 --noise=calm,mixed --faults=none,gemm:0.05,hbm:0.04+link:0.2 --n=100 [--seed=1]
 //   [--threads=2]
-//     [--no-repeats] [--leaf-hosts=16] [--pair-samples=10] [--list]
+//     [--no-repeats] [--leaf-hosts=16] [--pair-samples=10] [--list] [--gate [--own-runs=1]]
 //   rehearsal_rates --gpus=16 --noise=calm --faults=nic:0.5 --seed=3 --write=DIR     # one fleet, for shakedown report
 #include <fmt/format.h>
 
@@ -38,9 +38,9 @@ std::vector<std::string> split(const std::string& text) {
 struct Flags {
   std::vector<int> gpus{8};
   std::vector<std::string> noises{"calm"}, faults{"none"};
-  int n = 20, threads = 2, leaf_hosts = 16, pair_samples = 0;
+  int n = 20, threads = 2, leaf_hosts = 16, pair_samples = 0, own_runs = 0;
   std::uint64_t seed = 1;
-  bool repeats = true, list = false;
+  bool repeats = true, list = false, gate = false;
   std::string folder;
 };
 
@@ -78,6 +78,10 @@ Flags parse(int argc, char** argv) {
       flags.pair_samples = number(flag, value);
     } else if (flag == "--no-repeats") {
       flags.repeats = false;
+    } else if (flag == "--gate") {
+      flags.gate = true;
+    } else if (flag == "--own-runs") {
+      flags.own_runs = number(flag, value);
     } else if (flag == "--list") {
       flags.list = true;
     } else if (flag == "--write") {
@@ -103,6 +107,7 @@ Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed) {
   order.noise = *cell.noise;
   order.seed = seed;
   order.repeats = flags.repeats;
+  order.tier = flags.gate ? Tier::gate : Tier::quick;
   order.pair_samples = flags.pair_samples;
   if (cell.faults != "none") order.faults = placed(parse_faults(cell.faults), order.shape, seed);
   return order;
@@ -141,7 +146,8 @@ void measure(const Flags& flags, const Cell& cell, const std::vector<Profile>& p
     for (int i = next++; i < flags.n; i = next++) {
       const std::uint64_t seed = flags.seed + static_cast<std::uint64_t>(i);
       const Fleet fleet(order_of(flags, cell, seed));
-      const Verdict verdict = judge_fleet(fleet, profiles);
+      const Verdict verdict =
+          flags.own_runs > 0 ? judge_gate(fleet, profiles, flags.own_runs) : judge_fleet(fleet, profiles);
       outcomes[static_cast<std::size_t>(i)] = outcome_of(fleet, verdict);
       if (!flags.list) continue;
       const std::lock_guard guard(lock);

@@ -118,8 +118,10 @@ void add_step(Row& row, const Work& work, const Times& times, std::size_t worst)
 
 void add_collective(Row& row, const Work& work, const Planned& planned, const Times& times, std::size_t worst) {
   const double bytes = work.bytes(), factor = bus_factor(planned.key, work.ranks());
-  add(row, "busbw_gb_per_s", each(times.seconds, [&](double s, std::size_t) { return factor * bytes / s * 1e-9; }),
-      worst);
+  if (work.ranks() > 1) {  // one rank sends nothing
+    add(row, "busbw_gb_per_s", each(times.seconds, [&](double s, std::size_t) { return factor * bytes / s * 1e-9; }),
+        worst);
+  }
   row.metrics["algbw_gb_per_s"] = bytes / *times.seconds[worst] * 1e-9;
   row.metrics["latency_us"] = *times.seconds[worst] * 1e6;
   row.metrics["bytes_per_second"] = bytes / row.real_time;

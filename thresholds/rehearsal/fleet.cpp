@@ -53,7 +53,7 @@ Fleet::Fleet(Order order)
     : order_(std::move(order)),
       noise_seed_(order_.launch == 0 ? order_.seed : mixed(order_.seed, order_.launch)),
       machine_(make_machine(order_.shape, order_.noise, order_.faults, order_.seed)),
-      plan_(quick_plan(order_.shape)) {}
+      plan_(order_.tier == Tier::gate ? gate_plan(order_.shape) : quick_plan(order_.shape)) {}
 
 /// Returns the clock of a GPU in this row. `when` is 0 for the first row of the run and 1 for the last.
 double Fleet::clock(const Planned& row, int rank, double when) const {
@@ -139,6 +139,7 @@ double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) 
     if (hosts > machine_.shape.leaf_hosts) nic = std::min(nic, machine_.uplink(rank));
   }
   const auto op = key_part(row.key, "op");
+  if (ranks == 1) return launch_seconds + 2 * row.bytes / (memory_gb_per_s * 1e9 * machine_.gpu(0)[Kind::hbm]);
   // The time of four GPUs is the time of the ring at full bandwidth, plus the cost of each ring step.
   const double endless = row.bytes * bus_factor(row.key, 4) / (ring_gb_per_s * 1e9);
   const double steps = std::max(row.seconds - endless, 0.0) * (ranks > 1 ? (gpus - 1) / 3.0 : 0);
@@ -396,10 +397,13 @@ Context Fleet::context(const PlannedFamily& family) const {
   context.complete = true;
   context.seconds = 10;
   context.backend = Backend::cuda;
-  context.tier = Tier::quick;
+  context.tier = order_.tier;
+  if (order_.tier == Tier::gate) {
+    for (const PlannedFamily& of_gate : plan_) context.asked.families.names.push_back(of_gate.name);
+  }
   context.world_size = shape.ranks();
   context.hosts = shape.hosts;
-  context.argv = {"--tier=quick", "--families=" + family.name};
+  context.argv = {"--tier=" + std::string(name(order_.tier)), "--families=" + family.name};
   context.versions = {{"benchmark", "1.8.3"},   {"cublaslt", "13.1.0"},     {"cuda", "13.0"},  {"cudnn", "9.14.0"},
                       {"driver", "580.159.04"}, {"mpi", "Open MPI v4.1.6"}, {"nccl", "2.28.3"}};
   context.environment = {{"NCCL_NVLS_ENABLE", "0"}};

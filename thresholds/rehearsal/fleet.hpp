@@ -22,6 +22,7 @@ struct Order {
   std::vector<Fault> faults;  // faults with their places (placed() chooses these)
   std::uint64_t seed = 1;
   std::uint64_t launch = 0;  // number of the launch; each launch of a machine has other noise
+  Tier tier = Tier::quick;   // quick or gate
   bool repeats = true;       // true: repeats doubtful rows, as docs/measuring.md describes
   // Number of samples, which gives rows of pairs samples and a cv; 0: rows have neither, as in fixtures/pairs.
   int pair_samples = 0;

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "base/key.hpp"
 #include "thresholds/rehearsal/pairs.hpp"
 
@@ -92,6 +96,11 @@ constexpr double shift_rate[2][2] = {{373.4, 337.5}, {392.3, 369.3}};
 
 std::vector<Planned> p2p(int gpus) {
   std::vector<Planned> rows;
+  for (const char* const op : {"read", "write"}) {
+    if (gpus > 1) break;
+    rows.push_back(waived(fmt::format("p2p/op:{}/engine:ce/src:0/dst:1/bytes:1073741824", op),
+                          "each host has only one rank, so there is no peer to copy to"));
+  }
   for (const bool write : {false, true}) {
     for (const bool sm : {false, true}) {
       for (int shift = 1; shift < gpus; ++shift) {
@@ -296,6 +305,32 @@ std::vector<PlannedFamily> quick_plan(const Shape& shape) {
     plan.back().rows = {
         waived("pairs/op:sendrecv/scope:any/round:0/bytes:268435456", "there is only one host, so it has no partner")};
   }
+  return plan;
+}
+
+std::vector<PlannedFamily> gate_plan(const Shape& shape) {
+  constexpr std::array rows{"preflight/",
+                            "gemm/dtype:bf16/m:4096/n:4096/k:4096",
+                            "gemm/dtype:bf16/m:8192/n:8192/k:8192",
+                            "gemm/dtype:fp8_e4m3/m:8192/n:8192/k:8192",
+                            "hbm/op:copy/engine:sm/bytes:4294967296",
+                            "hbm/op:read/engine:sm/bytes:4294967296",
+                            "hbm/op:write/engine:sm/bytes:4294967296",
+                            "p2p/op:read/engine:ce/",
+                            "p2p/op:write/engine:ce/",
+                            "allreduce/dtype:f32/bytes:8",
+                            "allreduce/dtype:f32/bytes:16777216",
+                            "allreduce/dtype:f32/bytes:8589934592"};
+  const auto is_left_out = [&](const Planned& row) {
+    if (row.in_host && row.bytes < gib) return true;
+    const auto key = row.in_host ? row.key.substr(0, row.key.find("/scope:")) : row.key;
+    return std::ranges::none_of(rows, [&](const std::string_view wanted) {
+      return wanted.ends_with('/') ? key.starts_with(wanted) : key == wanted;
+    });
+  };
+  auto plan = quick_plan(shape);
+  for (auto& family : plan) std::erase_if(family.rows, is_left_out);
+  std::erase_if(plan, [](const PlannedFamily& family) { return family.rows.empty(); });
   return plan;
 }
 

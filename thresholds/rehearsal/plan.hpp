@@ -58,6 +58,9 @@ struct PlannedFamily {
 /// Returns the families in the order of bench_all.
 std::vector<PlannedFamily> quick_plan(const Shape&);
 
+/// Returns the families and rows of a gate, in the order of bench_all.
+std::vector<PlannedFamily> gate_plan(const Shape&);
+
 /// Returns the row for a single pair of local ranks, which is measured alone because its copy was slow in a shift.
 Planned copy_alone(bool read, bool by_kernel, int source, int destination);
 
