@@ -271,11 +271,6 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
   const CrossChecks checks = cross_check(measured.benchmarks, options.families);
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
   append(verdict, chosen(checks.findings, [](const Finding& finding) { return !finding.good(); }));
-  if (references.own && verdict.is_gate) {
-    OwnRecordJudgement own = judge_own_record(measured, *references.own);
-    speak(Judgement::baseline, std::move(own.summary));
-    append(verdict, std::move(own.findings));
-  }
   if (references.baseline) judge_by_baseline(measured, references, options.families, verdict);
   if (!references.scaling.empty()) {
     std::vector<ScalingSet> sets{{.files = measured.files}};
@@ -289,6 +284,14 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
     append(verdict, std::move(findings));
     verdict.scaling = std::move(scaling.points);
   }
+}
+
+// Judges a gate by earlier runs of the same GPUs. Its findings name these GPUs, so they are no evidence for culprits.
+void judge_by_own_record(const Measured& measured, const References& references, Verdict& verdict) {
+  if (!references.own || !verdict.is_gate) return;
+  OwnRecordJudgement own = judge_own_record(measured, *references.own);
+  verdict.summaries.push_back({Judgement::baseline, std::move(own.summary)});
+  append(verdict, std::move(own.findings));
 }
 
 // Judges the rounds of pairs of hosts.
@@ -388,6 +391,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
                                    measured.benchmarks, verdict.findings);
   append(verdict, findings_of(verdict.culprits));
   append(verdict, std::move(fabric.findings));
+  judge_by_own_record(measured, references, verdict);
   verdict.summaries.insert(verdict.summaries.begin(), {Judgement::rule, rules_said(verdict, selection.profile)});
   conclude(verdict);
   return verdict;
