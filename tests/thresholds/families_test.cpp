@@ -75,6 +75,7 @@ TEST(Families, AreRefusedWithLineAndColumn) {
       {begin + ", plan: {seconds: -1}, source: s}", "1:78", "cannot be negative"},
       {begin + plan + ", tuning: 0}, source: s}", "1:89", "tuning must be above 0"},
       {begin + plan + "}, own_memory: 1, source: s}", "1:94", "choose one of true, false"},
+      {begin + plan + "}, in_gate: 1, source: s}", "1:91", "choose one of true, false"},
       {"- {family: gemm, on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:3", "without \"shows\""},
       {"- {family: gemm, shows: 'a\"b', on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:25", "quote"},
       {"[]", "1:1", "no family"}};
@@ -90,7 +91,7 @@ TEST(Families, AreRefusedWithLineAndColumn) {
     EXPECT_FALSE(std::filesystem::exists(table)) << text;
   }
   EXPECT_EQ(generate(row).code, 0);
-  const auto* const line = "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged, Need::judged}, {.seconds = 1}, false},";
+  const auto* const line = "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged, Need::judged}, {.seconds = 1}, false, false},";
   EXPECT_NE(read_file(table).find(line), std::string::npos) << read_file(table) << "virtual is as cuda";
 }
 
