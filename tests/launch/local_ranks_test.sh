@@ -21,7 +21,19 @@ ranks=(env WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 SHAKEDOWN_EXPECT=ranks=4 "$shakedo
 run 0 "${ranks[@]}" "$build/bench/bench_jitter" --backend=host --benchmark_out=jitter.json
 expect "ranks that start in this way find each other" grep -q '"size": 4,' <(grep -A 1 '"world":' jitter.json)
 expect "  by a secret that no other program knows" eval '! grep -q strangers_could_join.*true jitter.json'
-run 3 env WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 SHAKEDOWN_LAUNCH="$shakedown ranks 0 4" SHAKEDOWN_FAULT=kill@2:sample SHAKEDOWN_RESULTS="$scratch/results" \
-  "$shakedown" accept --families=jitter --backend=host --timeout=10 --allow-faults
+accept=(env WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 SHAKEDOWN_LAUNCH="$shakedown ranks 0 4" SHAKEDOWN_RESULTS="$scratch/results"
+  "$shakedown" accept --families=jitter --backend=host --timeout=60 --allow-faults)
+SHAKEDOWN_FAULT=kill@2:sample run 3 "${accept[@]}"
 expect "a rank that is killed is named" eval 'says "rank 2" || prints "rank 2"'
+rm -r results
+SHAKEDOWN_FAULT=hang@2:sample run 3 "${accept[@]}" &
+job=$!
+for ((i = 0; i < 600; i++)); do ! grep -qs '^.1/1' results/latest/log || break; sleep 0.1; done
+launcher=$(pgrep -f "^$shakedown ranks 0 4")
+mapfile -t running < <(pgrep -P "$launcher")
+kill -KILL "$launcher"
+wait $job
+expect "the end of their launcher is not a fault of the machine" says 'shakedown was ended by SIGKILL; this is not a fault of the machine'
+for ((i = 0; i < 100; i++)); do kill -0 "${running[@]}" 2>/dev/null || break; sleep 0.1; done
+expect "  and no rank is left ten seconds later" eval '[[ ${#running[@]} == 4 ]] && ! kill -0 "${running[@]}" 2>/dev/null'
 finish
