@@ -32,6 +32,7 @@ class Times {
     if (family == "pcie") return over(1e9 * chip_.host_gb_per_s, one_way());
     if (family == "allreduce" || family == "collectives") return collective();
     if (family == "lora_step" || family == "train_step") return step();
+    if (family == "layer") return layer();
     if (family == "launch") return launch_seconds;
     if (family == "jitter") return quantum_seconds * JitterSpec::quanta;
     if (family == "checkpoint") return cost_.bytes / disk_bytes_per_s;
@@ -79,6 +80,11 @@ class Times {
   std::optional<double> step() const {
     const std::string dtype(key_.part("dtype").empty() ? "bf16" : key_.part("dtype"));
     return over(peak(dtype + "_tflops", 1e12 * chip_.of_products * of_a_step), cost_.flops);
+  }
+
+  std::optional<double> layer() const {
+    const std::string type = key_.part("dtype") == "fp8" ? "fp8_e4m3" : std::string(key_.part("dtype"));
+    return over(peak(type + "_tflops", 1e12 * chip_.of_products * of_a_step), cost_.flops);
   }
 
   const Chip& chip_;

@@ -105,6 +105,15 @@ Operation step_of(const Key& key, const Scale&) {
   return {.flops = model == nullptr ? 0 : tokens * model->flops_per_token, .tokens = tokens};
 }
 
+// Counts as kernels/transformer/layer_spec.hpp: 24 hidden^2 for a token in products, and attention.
+Operation layer_of(const Key& key, const Scale&) {
+  const Text model = key.part("model");
+  const double hidden = model.empty() ? 0 : std::atof(std::string(model.substr(1)).c_str());
+  const double tokens = number(key, "batch") * number(key, "seq");
+  const double attention = number(key, "seq") * hidden * (key.part("mask") == "none" ? 4 : 2);
+  return {.flops = tokens * (24 * hidden * hidden + attention), .tokens = tokens};
+}
+
 /// Properties that all rows of a family share.
 struct Family {
   Text name;
@@ -144,6 +153,8 @@ constexpr std::array families{
     Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = of_gemm},
     // Measured in two launches on one H200.
     Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
+    // Not measured.
+    Family{.name = "layer", .work = layer_of, .launch_spread = 0.01, .machine_spread = of_gemm},
     // Applies to the other parts, which use the disk; not measured.
     Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
     Family{.name = ""},  // applies to all other families
