@@ -1,6 +1,6 @@
 // Quantization to 8-bit floats with scale factors: the formulas for host and GPU, and the host's loops. A value is its
-// 8-bit float times its factor. One f32 factor for each row is Hopper's way ("outer vectors" of cuBLASLt). One power of
-// two for each 32 neighbours in a row is Blackwell's (OCP Microscaling Formats, 2023).
+// 8-bit float times its factor. Hopper multiplies rows with one f32 factor each ("outer vectors" of cuBLASLt).
+// Blackwell multiplies rows with a power of two for each 32 neighbours (OCP Microscaling Formats, 2023).
 #pragma once
 
 #include <algorithm>
