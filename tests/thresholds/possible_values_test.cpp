@@ -139,6 +139,17 @@ TEST(PossibleValues, EndAtTheCeilingOfTheProfileWithItsAllowance) {
   EXPECT_EQ(says(4800 * ceiling_allowance + 1), "hbm_gb_per_s: above the physical limit: the measurement is wrong");
 }
 
+TEST(PossibleValues, OfALayerEndAtThePeakOfItsType) {
+  Profile profile;
+  profile.peak["fp8_e4m3_tflops"] = 1979;
+  const auto says = [&](double rate) {
+    const auto builder = ResultsBuilder(1).add("layer/model:h8192/dtype:fp8/batch:1/seq:8", "value", 1);
+    return refused(builder, with({{"tflops", rate}}), &profile);
+  };
+  EXPECT_EQ(says(1979), "");
+  EXPECT_EQ(says(1979 * ceiling_allowance + 1), "tflops: above the physical limit: the measurement is wrong");
+}
+
 TEST(PossibleValues, OfACopyFollowTheGenerationOfPcie) {
   const auto possible = [](std::optional<double> generation, std::optional<double> width, double rate) {
     ResultsBuilder builder(1);

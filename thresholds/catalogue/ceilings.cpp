@@ -43,10 +43,16 @@ double link_of_collective(const Peaks& peaks) {
   return flits ? *flits * payload("ce") : most_flits;
 }
 
+/// Returns the type of a row's products as peaks name it.
+Text type_of(const Key& key) {
+  const Text dtype = key.part("dtype");
+  return dtype == "fp8" ? Text("fp8_e4m3") : dtype;
+}
+
 }  // namespace
 
 Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
-  const Text dtype = key.part("dtype");
+  const Text dtype = type_of(key);
   const auto bound = peak(peaks, std::string(dtype) + "_tflops"), rated = peak(peaks, "tensor_mhz");
   if (!rated || !by_tensor_cores(dtype)) return bound;
   return times(bound, std::max(1.0, scale.sm_mhz_max / *rated));

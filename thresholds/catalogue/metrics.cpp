@@ -182,11 +182,11 @@ constexpr std::array catalogue{
            .harmless = shown, .may_lack = shown},
     // The rate depends on a disk, on a network and on other programs.
     Metric{.family = "layer", .name = "tokens_per_s", .what = "tokens per second of a layer", .aspect = Aspect::gemm_raw,
-           .of_slowest = yes, .peers = PeerClass{0.025, 0, 0.22, 0.22, true}, .least_scaling = 0.8, .work = tokens},
+           .headline = 5, .of_slowest = yes, .peers = PeerClass{0.025, 0, 0.22, 0.22, true}, .least_scaling = 0.8, .work = tokens},
     Metric{.family = "layer", .name = "forward_ms", .what = "time of a layer", .aspect = Aspect::gemm_raw, .work = millisecond,
            .may_lack = same_time},
     Metric{.family = "layer", .name = "tflops", .what = "FLOPS of a layer", .aspect = Aspect::gemm_raw, .of_slowest = yes,
-           .work = tera_flops, .may_lack = same_time},
+           .ceiling = tflops_of_type, .work = tera_flops, .may_lack = same_time},
     Metric{.family = "layer", .name = "tflops_per_ghz", .what = "TFLOPS per GHz of a layer", .aspect = Aspect::gemm,
            .range = not_negative, .is_telemetry = yes, .harmless = shown, .may_lack = shown},
     Metric{.family = "layer", .name = "tflops_per_w", .what = "TFLOPS per watt of a layer", .aspect = Aspect::gemm,
