@@ -297,7 +297,7 @@ std::vector<PlannedFamily> quick_plan(const Shape& shape) {
                                   {"collectives", collectives(shape)},
                                   {"lora_step", steps()},
                                   {"train_step", {waived("train_step/model:gpt2_124m/batch:32/seq:1024", full_alone)}},
-                                  {"layer", {waived("layer/model:h8192/dtype:bf16/batch:32/seq:4096", full_alone)}},
+                                  {"layer", {waived("layer/model:h8192", "it has no limits yet")}},
                                   {"checkpoint", {waived("checkpoint/op:write/model:gpt2_124m", full_alone)}},
                                   {"pairs", {}}};
   if (shape.hosts > 1) {
