@@ -322,10 +322,26 @@ Row Fleet::row_of(const Planned& row, double when, int number) const {
   return result;
 }
 
+/// Returns the rows of a gate of one GPU, which measures each row three times, except facts.
+std::vector<Row> Fleet::measured_thrice(const std::vector<Planned>& planned, std::vector<Row> rows, double when) const {
+  constexpr int times = 3;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (planned[i].form == Form::facts || planned[i].form == Form::waived) continue;
+    rows[i].repetitions = times;
+    for (int number = 1; number < times; ++number) {
+      rows.push_back(row_of(planned[i], when, number));
+      rows.back().repetition = number;
+      rows.back().repetitions = times;
+    }
+  }
+  return rows;
+}
+
 std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const {
   std::vector<Planned> planned = family.rows;
   std::vector<Row> rows;
   for (const Planned& row : planned) rows.push_back(row_of(row, when, 0));
+  if (order_.tier == Tier::gate && machine_.shape.ranks() == 1) return measured_thrice(planned, std::move(rows), when);
   const auto add = [&](const std::vector<Planned>& more) {
     for (const Planned& row : more) {
       planned.push_back(row);

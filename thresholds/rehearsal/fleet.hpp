@@ -63,6 +63,7 @@ class Fleet {
   double clock(const Planned&, int rank, double when) const;
   double rate(const Planned&, int rank) const;
   std::vector<Row> rows_of(const PlannedFamily&, double when) const;
+  std::vector<Row> measured_thrice(const std::vector<Planned>&, std::vector<Row>, double when) const;
   Context context(const PlannedFamily&) const;
 
   Order order_;
