@@ -92,7 +92,9 @@ std::string retest_text(const NodeRecord& node, const fs::path& ledger) {
   }
   const auto families = families_to_retest(node.failed);
   std::string flags = families.empty() ? "" : " --families=" + joined(families, ",");
-  if (node.last_bad != nullptr) flags += " --tier=" + node.last_bad->tier;
+  // A gate is no proof: whole rows of the quick tier are.
+  if (node.last_bad != nullptr && node.last_bad->tier != shakedown::name(Tier::gate))
+    flags += " --tier=" + node.last_bad->tier;
   return "# " + node_line(node) + "\nscontrol create reservation reservationname=" + reservation + " nodes=" + name +
          " starttime=now duration=1-0 flags=maint,ignore_jobs users=$(id -un)\nscontrol update nodename=" + name +
          " state=undrain\nsbatch --reservation=" + reservation + " --nodelist=" + name + " --array=1-" +

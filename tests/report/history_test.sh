@@ -24,6 +24,10 @@ expect "a node of the roster is never tested" prints '^spare +never tested '
 expect "  and both are counted" prints '^LEDGER: 2 nodes: 1 bad, 1 never tested$'
 run 1 "$shakedown" retest demo
 expect "its retest reserves the node and loads what failed" prints '^sbatch --reservation=shakedown_demo --nodelist=demo --array=1-2%1 .* --families=[a-z,]*hbm[a-z,]* --tier=quick --ledger=/'
+sed -i.kept 's/"tier":"quick"/"tier":"gate"/' ledger/*.json
+run 1 "$shakedown" retest demo
+expect "  after a failed gate with the rows of the quick tier" eval 'prints "^sbatch .*hbm" && ! prints "--tier="'
+for kept in ledger/*.kept; do mv "$kept" "${kept%.kept}"; done
 record 3 none
 run 1 "$shakedown" retest demo
 expect "one good run is no proof" prints '^# demo: bad since .*; 1 of 2 good runs of '

@@ -91,7 +91,8 @@ TEST(Families, AreRefusedWithLineAndColumn) {
     EXPECT_FALSE(std::filesystem::exists(table)) << text;
   }
   EXPECT_EQ(generate(row).code, 0);
-  const auto* const line = "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged, Need::judged}, {.seconds = 1}, false, false},";
+  const auto* const line =
+      "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged, Need::judged}, {.seconds = 1}, false, false},";
   EXPECT_NE(read_file(table).find(line), std::string::npos) << read_file(table) << "virtual is as cuda";
 }
 
