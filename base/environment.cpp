@@ -44,7 +44,7 @@ const std::vector<Variable>& known_variables() {
       {"THRESHOLDS"},
       {"TIER"},
       {"TIMEOUT"},
-      // From the front door to its ranks, and simulated machines and faults.
+      // Variables that `shakedown` sets for its ranks, and variables that simulate machines and faults.
       {"EVENTS", Variable::internal},
       {"FAULT", Variable::internal},
       {"GPU", Variable::internal},
@@ -53,7 +53,7 @@ const std::vector<Variable>& known_variables() {
       {"NVML", Variable::internal},
       {"ROOT", Variable::internal},
       {"SYSFS", Variable::internal},
-      // Tests.
+      // Variables that only tests set.
       {"FAKE_NVML", Variable::internal},
       {"FUZZED_LINES", Variable::internal},
       {"LIE", Variable::internal},

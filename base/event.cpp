@@ -35,7 +35,7 @@ bool is_possible(const Event& event) {
 std::string event_line(const Event& event) {
   auto shown = event;
   if (shown.text.size() > max_text_bytes) shown.text.resize(max_text_bytes);
-  // Omits a long list of hosts, because the front door asks all hosts anyway.
+  // Omits a long list of hosts, because `shakedown` asks all hosts anyway.
   if (shown.hosts.size() > max_hosts) shown.hosts.clear();
   if (shown.ranks.size() > max_ranks) shown.ranks.clear();
   auto document = Writer::written(shown);
@@ -79,7 +79,7 @@ EventSender::EventSender(const char* address) {
   socket_ = Descriptor(descriptor);
 }
 
-/// Connects and sends the first line together with the Hello, because the front door may be busy with a judgement for
+/// Connects and sends the first line together with the Hello, because `shakedown` may be busy with a judgement for
 /// longer than the limit.
 void EventSender::connect(const std::string& first_line) {
   if (!address_ || address_->key.empty() || connects_left_-- <= 0) return;

@@ -1,5 +1,5 @@
-// Events are messages from ranks to the front door during a run. Each is one line of JSON on a descriptor that carries
-// nothing else:
+// Events are messages from ranks to the program `shakedown` during a run. Each is one line of JSON on a descriptor that
+// carries nothing else:
 //   {"event": "plan", "key": "gemm", "rows": 120, "seconds": 23.5}
 //   {"event": "row", "key": "gemm/dtype:bf16", "row": 12, "rows": 120, "seconds": 20.5}
 //   {"event": "lost", "hosts": ["nodeb"], "ranks": [1], "text": "rank 1 (nodeb) ended unexpectedly in gemm (sample)"}
@@ -54,7 +54,7 @@ std::string event_line(const Event&);
 /// Returns the event in a line; nullopt for other text. A row or a plan must have a key and plausible numbers.
 std::optional<Event> event_in(std::string_view line);
 
-/// The value of SHAKEDOWN_EVENTS: how a rank connects to the front door.
+/// The value of SHAKEDOWN_EVENTS: how a rank connects to the program `shakedown`.
 struct EventAddress {
   int descriptor = -1;  // of the socket that ranks inherit, if the launcher passes it on
   ino_t inode = 0;      // identifies that socket, because the descriptor of another program may have the same number
@@ -66,15 +66,15 @@ struct EventAddress {
 /// Parses an address; nullopt for other text.
 std::optional<EventAddress> event_address(const std::string& text);
 
-/// Sends the events of a rank. Connects when it sends the first one. A call takes a few seconds at most; a row event
-/// takes no time if the front door does not read. Threads may share the object.
+/// Sends the events of a rank. Connects when it sends the first event. A call takes a few seconds at most; a row event
+/// takes no time if `shakedown` does not read. Threads may share the object.
 class EventSender {
  public:
   /// `address` is the value of SHAKEDOWN_EVENTS. If it is null, no events are sent.
   explicit EventSender(const char* address = nullptr);
 
   void send(const Event&) noexcept;
-  /// Prints "shakedown: TEXT" on standard error, for users without a front door, and sends the event.
+  /// Prints "shakedown: TEXT" on standard error, for users that started the ranks by hand, and sends the event.
   void say(const Event& event) {
     if (!event.text.empty()) print(event.text);
     send(event);

@@ -23,7 +23,7 @@ std::string list(const Flag&, const std::string& value) {
   return whole ? "" : "has an empty word; separate words with one comma";
 }
 
-/// Returns `why` if the value is not a number that passes the test `is_good`.
+/// Returns `why` if the value is not a number, or the test `is_good` rejects the number.
 template <class Number, class IsGood>
 std::string unless(const std::string& value, IsGood is_good, const char* why) {
   const auto number = whole_number<Number>(value);

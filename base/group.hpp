@@ -45,7 +45,7 @@ class Group {
   virtual void sum(std::span<const float> in, std::span<float> out) = 0;
   virtual void sum(std::span<const double> in, std::span<double> out) = 0;
 
-  /// Computes the sum only on `root`; `out` is not changed on the other ranks.
+  /// Like sum, but only `root` gets the result; `out` is not changed on the other ranks.
   virtual void reduce(std::span<const float> in, std::span<float> out, int root) = 0;
 
   /// Sums and scatters: on rank r, sets out[i] to the sum over all ranks of in[r * out.size() + i].

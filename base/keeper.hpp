@@ -1,5 +1,5 @@
-// The process that must always answer. All work runs in a child process. The keeper itself makes no call that may block
-// forever: it reads a clock, signals and shared memory, and writes to descriptors that are already open.
+// The keeper: the process that must always answer. All work runs in its child process. The keeper itself makes no call
+// that may block forever: it reads a clock, signals and shared memory, and writes to descriptors that are already open.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Numbers in texts, read without locale, exceptions and surprises such as "0x10" or " 1".
+// Parses numbers without a locale and without exceptions, and rejects texts such as "0x10" and " 1".
 #pragma once
 
 #include <charconv>

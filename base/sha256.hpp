@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4). With it, a user can verify a file that was sent.
+// SHA-256 (FIPS 180-4), with which a user can check that a received file was not changed.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class Sha256 {
   std::uint64_t size_ = 0;
 };
 
-/// Returns the digest of these bytes, as above.
+/// Returns the SHA-256 digest of these bytes as 64 hexadecimal digits.
 std::string sha256(std::string_view bytes);
 
 /// Returns two hexadecimal digits for each byte.

@@ -73,7 +73,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
     for (const auto& line : said) std::fprintf(stderr, "%s\n", line.c_str());
     if (!ending.good()) throw CannotRun(name + ending.text(job.command.front()));
   };
-  if (is_visible(programs.of(resident))) {  // the last line of this program is the total of all families
+  if (is_visible(programs.of(resident))) {  // the last line of bench_all's plan is the total of all families
     plan(resident, {"--families=" + joined(programs.families, ",")});
   } else {
     for (const auto& family : programs.families) plan(family, {});
@@ -81,7 +81,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   return 0;
 }
 
-/// Runs as a rank and returns the exit code if another program started this process as a rank other than the first;
+/// If a launcher started this process as a rank other than the first, measures as that rank and returns the exit code;
 /// else returns nullopt.
 std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
@@ -145,7 +145,7 @@ Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& progra
   try {
     stop_if_told(signals);
     auto start = agreed_launch(options, process_environment(), signals);
-    // Before any measurement, so that contradictory flags are reported early.
+    // Checks --scaling before any measurement, so that contradictory flags are reported early.
     if (options.scaling) fewer_nodes(options, start, programs);
     return judge_run(options, start, programs, run, signals, judge_apart);
   } catch (const DriverHangs& error) {
@@ -169,7 +169,7 @@ Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& progra
 
 namespace {
 
-/// The run whose failures --again repeats.
+/// The run whose failed families --again measures again.
 struct EarlierRun {
   std::string name;
   Verdict verdict;
@@ -334,7 +334,8 @@ int ctest_step(const std::vector<std::string>& words) {
     return 0;
   }
   const bool there = !measure_family(options, start, programs, folder, id, step, signals, screen);
-  // A missing result is judged as missing. With --despite-preflight the run continues even if pre-flight could not run.
+  // A family without a result fails later, when the results are judged. With --despite-preflight the run continues even
+  // if pre-flight could not run.
   return there || (step == "preflight" && options.despite_preflight) ? 0 : could_not_run;
 }
 

@@ -34,10 +34,10 @@ Words with(const Words& prefix, const Words& command) {
 
 std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
 
-/// The job that asks the hosts, with their answers and its other output.
+/// The job in which each host reports its identity: the answers of the hosts, and its other output.
 struct Discovery {
   std::vector<HostAnswer> answers;
-  std::vector<std::string> said;  // first lines of standard error
+  std::vector<std::string> said;  // first lines of the job's standard error
 };
 
 constexpr std::size_t max_lines_said = 500;
@@ -60,8 +60,8 @@ struct AskedAlone {
   std::map<std::string, StartCause> causes;
 };
 
-/// Asks each host separately, because mpirun starts nothing unless all hosts are available. This shows which hosts
-/// fail.
+/// Asks each host separately to find out which hosts fail, because mpirun starts nothing unless all hosts are
+/// available.
 AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
   AcceptOptions patience = options;
@@ -161,8 +161,8 @@ std::string packets_lost(const std::string& here, int bytes) {
          " do not arrive, small ones do: the MTU of a switch port between them, or of the other host, is smaller";
 }
 
-/// True if this is the version of mpirun of MPICH or Intel MPI. Those of Open MPI and IBM's Spectrum MPI have the same
-/// options.
+/// True if `version` is the version text of mpirun of MPICH or Intel MPI, whose options differ from those of Open MPI
+/// and IBM's Spectrum MPI.
 bool is_of_hydra(const std::string& version) {
   return version.find("HYDRA") != std::string::npos || version.find("Intel(R) MPI") != std::string::npos;
 }
@@ -198,7 +198,7 @@ Launch chosen_launch(const AcceptOptions& options, const LaunchSite& site) {
 struct AskedHosts {
   std::vector<HostAnswer> hosts;
   Words absent;
-  std::map<std::string, std::string> reasons;  // by host that did not answer
+  std::map<std::string, std::string> reasons;  // for each host that did not answer, the reason
   std::string why_none;                        // set if no host answered
 };
 
@@ -221,7 +221,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
   if (listed.size() > 1 && !launch.alone.empty()) {
     alone = ask_each(options, launch, hosts_without(listed, lost), signals);
   }
-  // Each host answers alone but not together with others. The same fault would also prevent the ranks from starting.
+  // If every host answers alone but all together do not, their common fault would also prevent the ranks from starting.
   if (!alone.causes.empty()) asked.hosts = distinct_hosts(std::move(alone.answers));
   for (const auto& [host, why] : alone.causes) {
     asked.absent.push_back(host);

@@ -91,7 +91,7 @@ std::vector<HostAnswer> distinct_hosts(std::vector<HostAnswer> answers) {
   const auto identity = [](const HostAnswer& answer) { return std::tie(answer.boot_id, answer.host); };
   std::stable_sort(answers.begin(), answers.end(),
                    [&](const auto& a, const auto& b) { return identity(a) < identity(b); });
-  // A user's prefix starts one process for each rank, so a host gives the same answer several times.
+  // The user's launch prefix starts one process for each rank, so a host gives the same answer several times.
   std::vector<HostAnswer> hosts;
   for (auto& answer : answers) {
     if (hosts.empty() || identity(hosts.back()) != identity(answer)) {

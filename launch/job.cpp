@@ -27,8 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// How long a supervisor has to end its job, which takes it 10 s at most. After this time the front door no longer
-// waits.
+// Time that a supervisor has to end its job, which takes at most 10 s. After this time, `shakedown` no longer waits for
+// the supervisor.
 constexpr auto patience = 12s;
 
 sigset_t our_signals() {

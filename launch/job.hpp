@@ -35,17 +35,18 @@ class Signals {
 struct Job {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> variables = {};  // added to the environment of this process
-  /// True: the job reads our standard input; false: it has no input.
+  /// True: the job reads the standard input of this process; false: the job has no input.
   bool reads = false;
-  /// Called with each line of its standard output and error, without the newline. If null, the job writes to our
-  /// descriptors.
+  /// Called with each line of the job's standard output and error, without the newline. If null, the job writes to the
+  /// descriptors of this process.
   std::function<void(std::string_view line)> out = {}, error = {};
   /// The job is ended after this time without an event or a line of output; nullopt: no limit. A line on standard error
-  /// that repeats the last one does not reset the time. If the job sends events, no line on standard error does.
+  /// that repeats the last one does not reset the time. If the job sends events, lines on standard error never reset
+  /// the time.
   std::optional<std::chrono::duration<double>> silence = std::nullopt;
   /// The job is ended after this time.
   std::optional<std::chrono::duration<double>> limit = std::nullopt;
-  /// Descriptors that the job inherits: our number, and the number in the job, from 3 to 8.
+  /// Descriptors that the job inherits: the number in this process, and the number in the job, from 3 to 8.
   std::vector<std::pair<int, int>> descriptors = {};
   /// Called ten times a second while the job runs, and once at its end, to read other channels. If it returns its_end,
   /// the job has announced its end, and has the time `last_words` to exit.
@@ -73,7 +74,7 @@ struct Ending {
   bool was_alone = false;   // true if this process ended the job and the job had no living child on this host
 
   bool good() const { return code == 0 && told.empty(); }
-  /// True if the ending tells something about the program. False if the program could not be started, or its supervisor
+  /// True if the program ran and it is known how it ended. False if the program could not be started, or its supervisor
   /// did not report.
   bool is_known() const { return not_started.empty() && (code || signal || !told.empty()); }
   /// Returns "mpirun ended with exit code 137: SIGKILL ended a rank or itself".

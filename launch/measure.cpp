@@ -79,7 +79,7 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
       absent.back().lost_bytes = lost->second;
   }
   const int starts = program.starts;
-  // If hosts were lost, the ranks of this launch have other numbers.
+  // After a host is lost, the ranks are numbered anew, so that the rank numbers of earlier programs are not valid.
   const auto dead = launch.lost.empty() ? program.dead_before : std::vector<DeadRank>{};
   const Asked asked{{options.families}, std::nullopt, options.judge.judge.roster};
   const auto add = [&](auto& context) {

@@ -129,7 +129,7 @@ std::filesystem::path shipped_profiles() { return beside_program("share/shakedow
 
 AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment& environment,
                                    const std::string& verb) {
-  launcher_secret(environment);  // refused here, because ranks would refuse it only after their start
+  launcher_secret(environment);  // an invalid secret is refused before the ranks start
   const auto all = with_variables(words, environment, verb);
   const auto given = parse_flags(all_flags(), verb, all);
   AcceptOptions options;

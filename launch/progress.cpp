@@ -16,7 +16,7 @@
 namespace shakedown {
 namespace {
 
-/// Returns the relative distance of a figure to its limit; nullopt if it has no limit.
+/// Returns the relative distance of a figure from its limit; nullopt if the figure has no limit.
 std::optional<double> distance(const Finding& finding) {
   const auto compared = finding.compared();
   if (finding.judgement != Judgement::rule || !compared || compared->limit.value <= 0) return {};
@@ -28,7 +28,7 @@ std::optional<double> distance(const Finding& finding) {
 /// Returns the limit of a finding, or its detail if it has no limit.
 std::string limit_or_detail(const Finding& finding) { return finding.limit ? limit_text(finding) : finding.detail; }
 
-/// Returns the key. A key can have many facts, so the name of a fact is added.
+/// Returns the key of a finding. The key of a pre-flight finding has many facts, so the name of the fact is added.
 std::string subject(const Finding& finding) {
   return family_of(finding.key) == "preflight" ? joined_words(finding.key, finding.metric) : finding.key;
 }
@@ -190,10 +190,11 @@ void Screen::tick() {
 void Screen::warn_of_no_events(const std::string& why) {
   if (std::exchange(misses_events_, true)) return;
   clear();
-  std::fprintf(stderr,
-               "shakedown: no events of the ranks arrive%s: families are shown when they end, and messages of ranks are in "
-               "the log\n",
-               why.empty() ? "" : (" (" + why + ")").c_str());
+  std::fprintf(
+      stderr,
+      "shakedown: no events of the ranks arrive%s: families are shown when they end, and messages of ranks are in "
+      "the log\n",
+      why.empty() ? "" : (" (" + why + ")").c_str());
 }
 
 void Screen::clear() {

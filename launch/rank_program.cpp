@@ -82,7 +82,7 @@ std::string choices_beside(const fs::path& folder) {
 Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words& command, Variables variables) {
   Job job{launch.prefix, launch.variables};
   if (!options.nccl.empty()) {
-    // This library is loaded before those that the program was linked with.
+    // LD_PRELOAD makes the loader use the user's NCCL library instead of the one that the program was linked with.
     variables.emplace_back("LD_PRELOAD", options.nccl);
   }
   if (!options.interface.empty()) {
@@ -93,8 +93,8 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
   }
   const bool by_mpirun = is_mpirun(launch.prefix);
   for (const auto& [name, value] : variables) {
-    // Mpirun passes only its own variables to the ranks. The flags are inserted at the front, because a user's prefix
-    // may end with a program.
+    // mpirun passes only its own variables to the ranks unless -x names them. The flags follow the first word, because
+    // the user's launch prefix may end with a wrapper program.
     if (by_mpirun) {
       job.command.insert(job.command.begin() + 1, {"-x", name + "=" + value});
     } else {
@@ -170,7 +170,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       restarts_(!launch.rank),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
-  // Tells the judge which programs crashed before, and on which hosts.
+  // Records in the result which programs crashed before, and on which hosts, because the judge needs that.
   if (has_died_before_) {
     Words families;
     for (const auto& crash : crashes_in(folder)) {
@@ -202,7 +202,8 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   };
   job.tick = [this] { screen_.tick(); };
   job.patience_on_signal = Seconds(3);
-  // The ranks' own time limits must expire first: those of the start and of one benchmark, and a minute more.
+  // The ranks' own time limits must expire first, so the job gets the limits of the start and of one benchmark, and one
+  // minute more.
   job.silence = Seconds(options.startup_timeout + options.timeout + 60 +
                         (runs_dcgm(options, name) ? dcgm_limit(options.dcgm, options.timeout) : 0));
 }
@@ -298,7 +299,7 @@ void RankProgram::require_end_of_ranks(const Ending& ending) {
   // host was lost.
   const bool launcher_failed =
       is_mpirun(job.command) && has_one_host_ && !ending.signal && ending.code >= first_code_of_no_signal;
-  // It did not notice that its ranks had ended, and none of them reported a death.
+  // The launcher did not notice that its ranks had ended, and no rank reported a death.
   const bool launcher_hung =
       is_mpirun(job.command) && has_one_host_ && ending.was_alone && lost.empty() && dead_ranks.empty();
   if (ending.is_known() && !launcher_killed && !launcher_failed && !launcher_hung) return;

@@ -51,7 +51,7 @@ std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const P
 /// True if a program ran to its end: exit code 0, or 1 if it has rows with errors. Any other code is a crash.
 bool succeeded(const Ending&);
 
-/// A benchmark program on all ranks. It has a log, messages for the user, and time limits for its silence.
+/// A benchmark program on all ranks. It has a log, messages for the user, and a time limit for the time without output.
 class RankProgram {
  public:
   RankProgram(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,
@@ -104,7 +104,7 @@ class RankProgram {
   bool over_tcp_;
   std::optional<EventChannel> channel_;  // channel of the current launch
   std::string name_, refused_;
-  std::string misused_;  // what ranks refused; if they end with exit_usage, the user can correct it
+  std::string misused_;  // usage error that the ranks reported; if they end with exit_usage, the user can correct it
   RunFile log_;
   std::size_t log_bytes_ = 0;
   std::vector<std::string> heard_;  // the first lines on standard error

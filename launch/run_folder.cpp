@@ -98,7 +98,7 @@ void remove_older(const fs::path& results, const std::string& own, int keep) {
   std::sort(runs.begin(), runs.end(), std::greater<>());
   for (std::size_t i = static_cast<std::size_t>(std::max(0, keep - 1)); i < runs.size(); ++i) {
     const auto free = locked(runs[i].second / "lock");
-    if (!free) continue;  // the run still has its process
+    if (!free) continue;  // the process of that run still runs
     const TimedCall call("remove", runs[i].second);
     fs::remove_all(runs[i].second, error);
   }

@@ -45,7 +45,7 @@ class FewerNodes {
         std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
     Screen screen(programs_.families);
     const auto together = measure_together(options_, *launch, programs_, own.path(), run_.id(), signals_, screen);
-    // A family without a result from a program that did not fail cannot be measured on these nodes.
+    // If a program does not fail and has no result, its family cannot be measured on this number of nodes.
     if (!together.something_is_missing) return;
     if (!together.died) measure_missing(*launch, own.path(), screen);
     if (missing_in(own.path(), programs_.families).empty()) return;
@@ -138,7 +138,7 @@ void measure_on_fewer_nodes(const AcceptOptions& options, const Launch& all, con
   if (missing_in(run.path(), few.families).size() == few.families.size()) {
     return say("scaling: no comparable benchmark was measured on all nodes");
   }
-  // The first launch tunes, and the others use its choices.
+  // The launch on all nodes tunes algorithms, and the launches on fewer nodes use its choices.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   FewerNodes launches(options, all, few, run, signals);
   for (const int nodes : fewer_nodes(options, all, programs)) launches.measure(nodes);

@@ -336,8 +336,8 @@ int send_event(const Words& words) {
   return 0;
 }
 
-/// Warns of variables that have no effect. A rank other than the first leaves that to the first one, and a host that
-/// only answers for itself leaves it to the program that asks.
+/// Warns of SHAKEDOWN_* variables that have no effect. Ranks other than the first and the verb discover do not warn,
+/// because the program that started them does.
 void warn_of_unknown_variables(const Verb& verb) {
   const auto rank = process_environment()("RANK").value_or("0");
   if (rank != "0" || verb.name == "discover") return;
@@ -439,8 +439,8 @@ std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
-/// Reports why the work did not answer. Limits the time of each step, because standard output may be a full pipe, and
-/// the folder of old reports may hang.
+/// Reports why the child process that does the work gave no answer. Each step has a time limit, because standard output
+/// may be a full pipe, and the folder of old reports may not respond.
 int answer_for(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   const Failure failure{exit_incomplete, why};
   try_shortly([&] { say_no_verdict(failure, words, channel); });
@@ -469,11 +469,11 @@ int main(int argc, char** argv) {
   if (const Verb* const row = verb_of(words); row != nullptr && row->reads != Verb::words) {
     words = with_equals(all_flags(), row->taker(), words);
   }
-  // Restores the default: if the caller ignored SIGCHLD, exit codes of children would be lost.
+  // Restores the default action of SIGCHLD: if the caller ignored it, exit codes of child processes would be lost.
   signal(SIGCHLD, SIG_DFL);
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  // The parent processes of the supervisor, of the steps of ctest and of the ranks of a pod limit their time.
+  // The verbs supervisor, ctest and ranks have no keeper, because their parent processes limit their time.
   if (verb == "supervisor" || verb == "ctest" || verb == "ranks") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // accept handles these signals, because it ends with a verdict

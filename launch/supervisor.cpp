@@ -83,8 +83,8 @@ class Supervisor {
     } else {
       say("begun");
     }
-    // Closes the supervisor's standard streams, because the front door reads the output of the job until all writers
-    // have closed it.
+    // Closes the supervisor's standard streams, because `shakedown` reads the output of the job until all writers have
+    // closed it.
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int descriptor : {0, 1, 2}) dup2(nothing, descriptor);
     close(nothing);

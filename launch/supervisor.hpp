@@ -1,5 +1,5 @@
-// A process between the front door and a launcher. If the front door ends for any reason, including SIGKILL, the
-// supervisor ends the launcher and all processes that the launcher started on this host.
+// A process between `shakedown` and a launcher. If `shakedown` ends for any reason, including SIGKILL, the supervisor
+// ends the launcher and all processes that the launcher started on this host.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace shakedown {
 
-/// Implements `shakedown supervisor FD COMMAND...`, which launch/job.cpp starts. FD is a socket to the front door. A
-/// byte from it, or its end, means "end the job". When the command has ended, the supervisor writes one line: "exit 3",
-/// "signal 9", or "error TEXT" if the command could not be started. Returns when all processes of the job have ended,
-/// or the remaining ones cannot be killed.
+/// Implements `shakedown supervisor FD COMMAND...`, which launch/job.cpp starts. FD is a socket to `shakedown`. A byte
+/// from the socket, or its end, means "end the job". When the command has ended, the supervisor writes one line: "exit
+/// 3", "signal 9", or "error TEXT" if the command could not be started. Returns when all processes of the job have
+/// ended, or the remaining ones cannot be killed.
 int supervise(const std::vector<std::string>& words);
 
 }  // namespace shakedown

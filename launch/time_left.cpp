@@ -60,7 +60,7 @@ std::optional<double> seconds_of_qstat(std::string_view text) {
     return seconds_of_squeue(value.substr(0, value.find('\n')));
   };
   const auto limit = seconds_after("Resource_List.walltime = ");
-  // The attribute is absent at first, because the server updates the used time only from time to time.
+  // resources_used.walltime is absent at first, because the PBS server updates it only from time to time.
   return limit ? std::optional(*limit - seconds_after("resources_used.walltime = ").value_or(0)) : std::nullopt;
 }
 

@@ -174,7 +174,8 @@ GivenReferences read_references(const Arguments& arguments) {
 
 std::vector<Profile> GivenReferences::profiles_for(const Measured& measured) const {
   auto for_run = profiles;
-  // Only the profile of these GPUs gets the rules of the site; other GPUs may not be able to meet them.
+  // Adds the rules of the site file only to the profile of the measured GPUs, because other GPU models may not be able
+  // to meet them.
   const auto* ours = measured.files.empty() ? nullptr : select_profile(measured.files, for_run).profile;
   for (Profile& profile : for_run) {
     if (ours == nullptr || ours == &profile) profile = on_site(profile, site_or_null(), measured);

@@ -48,7 +48,7 @@ struct Arguments {
   std::optional<std::filesystem::path> ledger;       // a folder of events
   EventKind event = EventKind::run;                  // for ledger add, with its node and its reason
   std::string node, reason;
-  std::filesystem::path key;                     // for certify: signs
+  std::filesystem::path key;                     // for certify: the key that signs
   std::optional<std::filesystem::path> signers;  // for verify: the allowed signers
   std::optional<double> due;                     // for history: days since the last whole run
   RehearsalFlags rehearsal;                      // for rehearse
@@ -66,7 +66,7 @@ struct Arguments {
   bool all = false, help = false, version = false;
 };
 
-/// The table of flags, with those of output files.
+/// Returns the table of all flags, including the flags of output files.
 const FlagTable& all_flags();
 
 /// Parses the words of the program `taker` (base/flags.hpp) and reads the roster. `thresholds` is the folder in which a

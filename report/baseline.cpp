@@ -18,7 +18,7 @@ std::string propose_floors(const Baseline& baseline, const std::vector<Profile>&
     if (profile.name == known) reference = &profile;
   }
   const std::string text = floors_yaml(baseline, file.stem(), reference, arguments.floor_options);
-  // The loader reads a draft first, so that no file is written that it would reject.
+  // Loads the proposed profile from a temporary file first, so that no profile is written that the loader would reject.
   const TemporaryFolder scratch;
   const fs::path draft = scratch.path() / file.filename();
   replace_file(draft, text);

@@ -34,8 +34,8 @@ bool misses_its_limit(const Finding& finding, const Culprit& culprit) {
   return finding.limit && culprit.value && finding.limit->is_missed_by(*culprit.value);
 }
 
-/// Returns the figures of GPUs and nodes that miss a limit: those that miss a rule's first, and of both kinds those
-/// that miss it by most. A figure that also differs from its peers is there once.
+/// Returns the figures of GPUs and nodes that miss a limit: first those that miss the limit of a rule, then those that
+/// differ from peers, each with the largest shortfall first. A figure of both kinds occurs once.
 std::vector<Figure> missed_figures(const Verdict& verdict) {
   std::vector<Figure> figures;
   for (const Finding& finding : verdict.findings) {

@@ -42,7 +42,7 @@ std::vector<std::string> roster_of(const Arguments& arguments) {
   return hosts.empty() && arguments.site ? read_site(*arguments.site).roster : hosts;
 }
 
-/// Returns which runs have the courses of a node's GPUs, of a GPU, or of a metric.
+/// Returns a test for the runs that have figures of this node's GPUs, of this GPU, or of this metric.
 std::function<bool(const LedgerEvent&)> concerning(const std::string& what, const std::vector<LedgerEvent>& events) {
   std::set<std::string> gpus, nodes;
   for (const LedgerEvent& event : events) {
@@ -71,7 +71,7 @@ int print_due(const std::vector<NodeRecord>& nodes, double days) {
   return 0;
 }
 
-/// Returns the families that measure these keys, with pre-flight; all if a failure is of the whole machine.
+/// Returns the families that measure these keys, with pre-flight; all families if a failure concerns the whole machine.
 std::vector<std::string> families_to_retest(const std::vector<std::string>& keys) {
   std::set<std::string> wanted{"preflight"};
   for (const std::string& key : keys) wanted.insert(family_of(key));

@@ -1,4 +1,4 @@
-// The verbs over a ledger (thresholds/ledger): ledger add, history, retest; and the record of a run after accept.
+// The verbs that use a ledger (thresholds/ledger): ledger add, history, retest; and the record of a run after accept.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,11 @@
 
 namespace shakedown {
 
-/// Returns the folder of --ledger, SHAKEDOWN_LEDGER or the site file; nullopt if none names one.
+/// Returns the ledger folder of --ledger, SHAKEDOWN_LEDGER or the site file; nullopt if none of them names a folder.
 std::optional<std::filesystem::path> ledger_of(const Arguments&);
 
-/// Prints a line on stderr for each event that could not be read. Returns `code`, or 3 instead of 0 if there is one.
+/// Prints a line on stderr for each event that could not be read. Returns `code`, or 3 instead of 0 if there is such an
+/// event.
 int warn_of_unreadable(const Ledger&, int code);
 
 /// Adds an event for each node of a run to this ledger. Returns `code`, or 3 instead of 0 with a line on stderr

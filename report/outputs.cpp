@@ -29,7 +29,8 @@ std::string of_verdict(const Judged& judged) {
   return text(judged.verdict);
 }
 
-// Calls `text` on the measured values. The verdict of a soak has no values, so this uses its last complete round.
+// Calls `text` on the measured values. The verdict of a soak has no values, so `text` gets those of its last complete
+// round.
 template <std::string (*text)(const Judged&)>
 std::string of_figures(const Judged& judged) {
   if (judged.last_round) return of_figures<text>(judged.last_round());
@@ -122,7 +123,7 @@ bool overwrites(const fs::path& file, const fs::path& input) {
   const TimedCall call("stat", input);
   std::error_code error;
   if (!fs::is_directory(input, error)) return is_same(file, input);
-  // Other outputs are not looked up: a disk that does not answer would then cost the verdict, and not only the output.
+  // Looks up only JSON files, so that an output on a disk that does not answer does not cost the verdict.
   if (file.extension() != ".json" || !is_visible(file)) return false;
   const fs::path name = file.filename(), folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (family_row(file.stem().string()) != nullptr) {

@@ -38,7 +38,7 @@ const std::vector<Output<History>>& outputs();
 /// Returns the flags of all these files.
 const std::set<std::string>& output_flags();
 
-/// by flag: the file
+/// The path of each output file, by its flag.
 using OutputFiles = std::map<std::string, std::filesystem::path>;
 
 /// Returns the flag of an output file that the words also name as an input: results, baselines, site, roster or

@@ -18,7 +18,7 @@ constexpr int descriptor = 3;
 std::string error_line(const std::string& why) { return one_line("error: " + why); }
 
 ReasonChannel::ReasonChannel() {
-  // If the descriptor is open for reading only, it has another purpose, such as the job server of GNU make.
+  // If descriptor 3 is open for reading only, it has another purpose, such as the job server of GNU make.
   const int flags = ::fcntl(descriptor, F_GETFL);
   open_ = flags != -1 && (flags & O_ACCMODE) != O_RDONLY;
   if (open_) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);

@@ -187,7 +187,7 @@ std::string fleet(const Verdict& verdict, TerminalStyle style) {
   return out + table.text(style.table()) + "\n";
 }
 
-// Prints the efficiency of more nodes or ranks.
+// Prints the scaling efficiency on more nodes or ranks.
 std::string scaling(const Verdict& verdict, TerminalStyle style) {
   if (verdict.scaling.empty()) return "";
   Table table({{"scaling"}, {"nodes"}, {"ranks"}, {"value"}, {"efficiency"}, {"limited by"}});

@@ -31,8 +31,8 @@ std::string short_text(Culprit place) {
   return text(place);
 }
 
-// Returns the common beginning of all keys, "preflight/of:folder" or "p2p/...". If there is none, returns the families
-// of the keys.
+// Returns the common beginning of all keys, such as "preflight/of:folder" or "p2p/...". If the keys have no common
+// beginning, returns their families.
 std::string common_text(const std::vector<std::string>& keys) {
   std::string common = keys.front() + "/";
   std::set<std::string> families;
