@@ -305,7 +305,7 @@ int launch(const std::vector<std::string>& words) {
   job.reads = true;
   const auto ending = run_jobs({job}, signals).front();
   if (ending.told.empty() && ending.code && *ending.code <= 128) return *ending.code;
-  say(ending.text(job.command.front()) + "; the job could not run");
+  say(ending.text(job.command.front()) + "; the program did not finish on all ranks");
   return could_not_run;
 }
 

@@ -158,7 +158,7 @@ std::map<std::string, int> hosts_behind_a_smaller_mtu(const Launch& launch, Word
 
 std::string packets_lost(const std::string& here, int bytes) {
   return "IP packets of " + std::to_string(bytes) + " bytes from " + here +
-         " do not arrive, small ones do: the MTU of a switch port between them, or of the other host, is smaller";
+         " do not arrive, smaller packets do: a switch port on the path, or the other host, has a smaller MTU";
 }
 
 /// True if `version` is the version text of mpirun of MPICH or Intel MPI, whose options differ from those of Open MPI

@@ -74,7 +74,7 @@ bool is_on(const Environment& environment, const std::string& name) {
 /// Throws InputError for flags that contradict each other.
 void check_contradictions(const AcceptOptions& options) {
   if (options.planned_ranks > 0 && !options.plan) {
-    throw InputError("--ranks needs --plan: --expect=ranks=N says how many must report");
+    throw InputError("--ranks needs --plan: without --plan, --expect=ranks=N is the number of ranks that must report");
   }
   if (options.resume && (options.soak_s || options.seed)) {
     throw InputError("--resume continues with the flags of the soak: leave --for and --seed out");

@@ -303,7 +303,7 @@ void RankProgram::require_end_of_ranks(const Ending& ending) {
   const bool launcher_hung =
       is_mpirun(job.command) && has_one_host_ && ending.was_alone && lost.empty() && dead_ranks.empty();
   if (ending.is_known() && !launcher_killed && !launcher_failed && !launcher_hung) return;
-  const auto why = name_ + ": " + ending.text(launcher) + "; this is not a fault of the machine; measure again";
+  const auto why = name_ + ": " + ending.text(launcher) + "; the launcher failed, and not the machine: measure again";
   log_.try_write(why + "\n");
   throw CannotRun(why);
 }

@@ -31,7 +31,7 @@ std::optional<Descriptor> locked(const fs::path& file) {
   Descriptor lock(open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!lock.is_open()) {
     throw CannotRun(shown(file).string() + " cannot be written: " + std::generic_category().message(errno) +
-                    "; set SHAKEDOWN_RESULTS to a folder that can");
+                    "; set SHAKEDOWN_RESULTS to a writable folder");
   }
   if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return lock;
   return std::nullopt;
@@ -43,14 +43,14 @@ void make_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error) {
     throw CannotRun(folder.string() + " cannot be made: " + error.message() +
-                    "; set SHAKEDOWN_RESULTS to a folder that can be written");
+                    "; set SHAKEDOWN_RESULTS to a writable folder");
   }
 }
 
 /// Returns the names of the files in a folder that exists already.
 std::vector<std::string> names_of(const fs::path& folder) {
   if (auto names = names_in(folder)) return *names;
-  throw CannotRun(shown(folder).string() + ": cannot be read; name a folder that can with --results=DIR");
+  throw CannotRun(shown(folder).string() + ": cannot be read; name a readable folder with --results=DIR");
 }
 
 /// Throws if the folder has no lock file of this program, so that files of others are never deleted. A folder with only
@@ -149,9 +149,9 @@ RunFolder RunFolder::create(const fs::path& results, const std::string& wanted, 
   const bool plain = std::all_of(
       id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; });
   if (!plain || id.front() == '.' || id == "latest" || id == "ctest") {
-    throw InputError(
-        "SHAKEDOWN_RUN_ID=" + id +
-        ": it names the run's folder: use letters, digits, '.', '_' and '-', and neither latest nor ctest");
+    throw InputError("SHAKEDOWN_RUN_ID=" + id +
+                     ": the id is also the name of the run's folder: use letters, digits, '.', '_' and '-', but not "
+                     "latest or ctest");
   }
   make_folder(results);
   const auto above = HeldFolder::open(results);

@@ -127,7 +127,7 @@ int nodes(const Arguments& arguments) {
   check_commands(arguments);
   const Judged all = judged(arguments);
   if (all.verdict.backend == Backend::virtual_gpu) {
-    throw InputError("nodes: the run is of --backend=virtual, and no node was measured; measure with --backend=cuda");
+    throw InputError("nodes: --backend=virtual measured no node; measure with --backend=cuda");
   }
   write_outputs(outputs_of(arguments), all);
   const NodeList list = decide_nodes(all.verdict);
@@ -242,10 +242,10 @@ const std::vector<Verb>& verbs() {
        "print the state of each node, or the history of one node, GPU (serial number) or metric", Verb::arguments,
        [](const Call& call) { return history(call.arguments); }, 1},
       {"retest", "NODE --ledger=DIR",
-       "print the job that loads what failed on a node, or commands that return it to service", Verb::arguments,
+       "print Slurm commands that repeat what failed on a node, or that return the node to service", Verb::arguments,
        [](const Call& call) { return retest(call.arguments); }, 1},
       {"ledger add", "--event=E --node=N [--reason=TEXT] | --results=F",
-       "record what was done to a node, or a stored run", Verb::arguments,
+       "add to the ledger: what was done to a node, or a stored run", Verb::arguments,
        [](const Call& call) { return add_to_ledger(call.arguments); }},
       {"claim", "--results=DIR [--ledger=DIR] [--site=F] [--price=N]",
        "print a claim about a failed run: GPUs, figures, hours and money", Verb::arguments,

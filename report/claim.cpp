@@ -113,8 +113,9 @@ std::string outages_text(const std::vector<Outage>& outages, const std::string& 
          markdown_head({"GPU", "device", "node", "first failed run", "last failed run", "failed runs", "good run after",
                         "hours, proven", "hours, at most"}) +
          text + markdown_rest(outages.size(), shown) +
-         "\nProven hours are those between the first and the last failed run. Hours at most end with the good run "
-         "after them, or now.\n";
+         "\nProven hours: from the first to the last failed run. Hours at most: from the first failed run to the next "
+         "good "
+         "run, or to now.\n";
 }
 
 std::string money_text(const std::vector<Outage>& outages, const std::string& now, std::optional<double> price) {
@@ -125,8 +126,8 @@ std::string money_text(const std::vector<Outage>& outages, const std::string& no
   }
   std::string text = fmt::format("\n## Sum\n\nGPU-hours: {:.1f} proven, at most {:.1f}", proven, most);
   if (price) {
-    text +=
-        fmt::format("  \nAt {:.2f} for each: {:.2f} proven, at most {:.2f}", *price, *price * proven, *price * most);
+    text += fmt::format("  \nAt {:.2f} for a GPU-hour: {:.2f} proven, at most {:.2f}", *price, *price * proven,
+                        *price * most);
   }
   return text + "\n";
 }

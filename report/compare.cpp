@@ -21,7 +21,7 @@ fs::path results_of(const fs::path& run, const fs::path& folder) {
   const auto tar = output_of({"tar", "-xf", run.string(), "-C", folder.string()}, std::chrono::minutes(5));
   const auto names = names_in(folder).value_or(std::vector<std::string>{});
   if (!tar.started || tar.code != 0 || names.size() != 1) {
-    throw InputError(run.string() + ": is no archive of a run: " + one_line(tar.text));
+    throw InputError(run.string() + ": is not an archive of a run: " + one_line(tar.text));
   }
   return folder / names.front();
 }

@@ -280,17 +280,17 @@ std::string history_json(const History& history) {
 std::string history_prometheus(const History& history) {
   Gauges gauges;
   for (const NodeRecord& node : history.nodes) {
-    gauges.add("shakedown_node_state", "1 for the state of the node in the ledger.",
+    gauges.add("shakedown_node_state", "1 for the current state of the node in the ledger.",
                {{"node", node.node}, {"state", std::string(name(node.state))}}, 1);
     if (node.last_tested == nullptr) continue;
-    gauges.add("shakedown_node_tested_timestamp_seconds", "Start time of its last whole run.", {{"node", node.node}},
-               seconds_of(node.last_tested->time).value_or(0));
+    gauges.add("shakedown_node_tested_timestamp_seconds", "Start time of the node's last run of all families.",
+               {{"node", node.node}}, seconds_of(node.last_tested->time).value_or(0));
   }
-  gauges.add("shakedown_ledger_unreadable", "Events that cannot be read.", {},
+  gauges.add("shakedown_ledger_unreadable", "Number of ledger events that cannot be read.", {},
              static_cast<double>(history.unreadable.size()));
   for (const Course& course : history.courses) {
     if (course.changes.empty()) continue;
-    gauges.add("shakedown_figure_change_ratio", "The last change of a figure; negative: worse.",
+    gauges.add("shakedown_figure_change_ratio", "Last relative change of a figure; negative: worse.",
                {{"unit", course.unit}, {"key", course.key.text()}, {"metric", course.metric}},
                course.changes.back().change.percent.value_or(0) / 100 * (lower_is_better(course.metric) ? -1 : 1));
   }

@@ -111,7 +111,7 @@ std::optional<fs::path> ledger_of(const Arguments& arguments) {
 
 int warn_of_unreadable(const Ledger& ledger, int code) {
   for (const UnreadableEvent& event : ledger.unreadable)
-    std::fprintf(stderr, "shakedown: %s; the event is left out: restore it, or remove it\n",
+    std::fprintf(stderr, "shakedown: %s; the event is left out: restore the file, or remove it\n",
                  one_line(event.why).c_str());
   return ledger.unreadable.empty() || code == 1 ? code : 3;
 }
@@ -177,7 +177,7 @@ int retest(const Arguments& arguments) {
     throw InputError("retest: " + name + " has no event in " + folder.string() + "; check its name");
   for (const UnreadableEvent& event : ledger.unreadable) {
     if (event.node == node->node)
-      throw CannotRead(event.why + "; it may be a failure of " + name + ": restore it, or remove it");
+      throw CannotRead(event.why + "; the event may be a failure of " + name + ": restore the file, or remove it");
   }
   if (node->state == LedgerState::good) {
     std::printf("# %s: there is nothing to test again\n", node_line(*node).c_str());

@@ -51,7 +51,7 @@ const std::vector<Output<Judged>>& outputs() {
        of_verdict<github_annotations>},
       {"--nagios", "write a line with performance data for Nagios and Icinga (ci/monitoring/check)",
        of_verdict<nagios_line>},
-      {"--csv", "write a row for each finding, for spreadsheets and SQL", of_verdict<csv_text>},
+      {"--csv", "write CSV with a row for each finding", of_verdict<csv_text>},
       {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", of_verdict<prometheus_text>},
       {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
        of_figures<of_verdict<github_benchmark_json>>},
@@ -78,7 +78,7 @@ template <>
 const std::vector<Output<Fleet>>& outputs() {
   static const std::vector<Output<Fleet>> table{
       {"--json", "write each node with its state, reasons and next step as JSON", fleet_json},
-      {"--csv", "write a row for each node", fleet_csv},
+      {"--csv", "write CSV with a row for each node", fleet_csv},
   };
   return table;
 }
@@ -86,7 +86,7 @@ const std::vector<Output<Fleet>>& outputs() {
 template <>
 const std::vector<Output<History>>& outputs() {
   static const std::vector<Output<History>> table{
-      {"--json", "write states, repairs and the course of each figure as JSON", history_json},
+      {"--json", "write node states, repairs and each figure over time as JSON", history_json},
       {"--prometheus", "write the state of each node, and changed figures, for Prometheus", history_prometheus},
   };
   return table;

@@ -58,7 +58,8 @@ void add_culprits(Gauges& gauges, const Verdict& verdict) {
       Labels labels = labels_of(place);
       labels.emplace_back("key", finding.key);
       labels.emplace_back("metric", finding.metric);
-      gauges.add("shakedown_offender", "A part that a failing finding names, at most ten for each.", labels, 1);
+      gauges.add("shakedown_offender",
+                 "A GPU, link or host that a failing finding names, at most ten for each finding.", labels, 1);
     }
   }
 }
@@ -70,16 +71,16 @@ std::string prometheus_text(const Verdict& verdict) {
   const bool passed = verdict.state == State::pass;
   gauges.add("shakedown_pass", "1 if the verdict is PASS.", {{"profile", verdict.profile}}, passed ? 1 : 0);
   for (const std::string_view state : words(State{})) {
-    gauges.add("shakedown_verdict", "1 for the verdict of the run, 0 for the others.", {{"verdict", lower(state)}},
-               state == name(verdict.state) ? 1 : 0);
+    gauges.add("shakedown_verdict", "1 for the verdict of the run, 0 for all other verdicts.",
+               {{"verdict", lower(state)}}, state == name(verdict.state) ? 1 : 0);
   }
   if (const auto began = seconds_of(verdict.started)) {
     gauges.add("shakedown_run_timestamp_seconds", "Start time of the run.", {}, *began);
   }
   gauges.add("shakedown_headline_info", "The verdict in one sentence.", {{"headline", text(headline_of(verdict))}}, 1);
   add_culprits(gauges, verdict);
-  gauges.add("shakedown_ranks", "Ranks that measured.", {}, verdict.ranks);
-  gauges.add("shakedown_hosts", "Hosts that measured.", {}, verdict.hosts);
+  gauges.add("shakedown_ranks", "Number of ranks that measured.", {}, verdict.ranks);
+  gauges.add("shakedown_hosts", "Number of hosts that measured.", {}, verdict.hosts);
   std::map<Status, int> counts;
   for (const Status status : {Status::pass, Status::fail, Status::missing, Status::waived, Status::invalid,
                               Status::inconclusive, Status::no_reference}) {
@@ -89,7 +90,8 @@ std::string prometheus_text(const Verdict& verdict) {
     if (finding.counts()) ++counts[finding.status];
   }
   for (const auto& [status, count] : counts) {
-    gauges.add("shakedown_findings", "Findings that count, by status.", {{"status", std::string(name(status))}}, count);
+    gauges.add("shakedown_findings", "Number of findings that affect the verdict, by status.",
+               {{"status", std::string(name(status))}}, count);
   }
   for (const Finding& finding : verdict.findings) {
     const BaseUnit base = base_of(finding.unit);
@@ -103,8 +105,8 @@ std::string prometheus_text(const Verdict& verdict) {
                finding.good() ? 1 : 0);
     if (finding.judgement != Judgement::rule) labels.emplace_back("judgement", std::string(name(finding.judgement)));
     if (finding.value) {
-      gauges.add(std::string("shakedown_value_") + base.name, "Judged value, of the worst rank or of the run.", labels,
-                 *finding.value * base.factor);
+      gauges.add(std::string("shakedown_value_") + base.name, "Judged value of the worst rank, or of the whole run.",
+                 labels, *finding.value * base.factor);
     }
     if (!finding.limit) continue;
     labels.emplace_back("limit", limit_name);
@@ -115,7 +117,7 @@ std::string prometheus_text(const Verdict& verdict) {
   for (const Unjudged& point : verdict.unjudged) {
     if (!point.value) continue;
     const BaseUnit base = base_of(unit_of(point.metric));
-    gauges.add(std::string("shakedown_value_") + base.name, "Judged value, of the worst rank or of the run.",
+    gauges.add(std::string("shakedown_value_") + base.name, "Judged value of the worst rank, or of the whole run.",
                {{"key", point.key}, {"metric", point.metric}}, *point.value * base.factor);
   }
   return gauges.text();

@@ -24,8 +24,8 @@ int show(const Regression& regression, const Arguments& arguments) {
 
 /// Returns why a run must not become a reference for later runs. Empty if it may become one.
 std::string reason_to_leave_out(const Regression& regression, const Verdict& verdict) {
-  if (!is_good(verdict.state)) return "its verdict is " + std::string(name(verdict.state));
-  return regression.exit_code == 1 ? "something is worse or missing" : "";
+  if (!is_good(verdict.state)) return "the verdict of the run is " + std::string(name(verdict.state));
+  return regression.exit_code == 1 ? "a figure is worse or missing" : "";
 }
 
 /// Returns the stored runs of this kind of machine. Omits `now`, which may have been stored already. nullopt if there
@@ -61,7 +61,8 @@ int compare_with_store(const Arguments& arguments) {
     regression.notes.push_back("the store has no earlier run of this kind of machine");
   }
   std::string reason = reason_to_leave_out(regression, judged.verdict);
-  if (before && !differences(now.facts, before->facts).empty()) reason = "it has another configuration";
+  if (before && !differences(now.facts, before->facts).empty())
+    reason = "the run has another configuration than the stored runs";
   if (reason.empty()) {
     add_to(file, before ? std::vector{*before, now} : std::vector{now}, regression);
   } else {

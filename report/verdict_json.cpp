@@ -216,7 +216,7 @@ Verdict read_verdict(const std::filesystem::path& file) {
   conclude(verdict);  // concludes again instead of trusting the stored verdict
   if (verdict_line(verdict) != said || verdict.exit_code != said_code) {
     root["verdict"].refuse("its findings give \"" + verdict_line(verdict) + "\" and exit code " +
-                           std::to_string(verdict.exit_code) + ", it says \"" + said + "\" and " +
+                           std::to_string(verdict.exit_code) + ", the file says \"" + said + "\" and " +
                            std::to_string(said_code) + "; judge the results again");
   }
   refuse_contradictions(verdict, root);

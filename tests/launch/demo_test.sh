@@ -47,7 +47,7 @@ run 0 env TMPDIR="$scratch/other" "$shakedown" compare one.tar "$stored/2" --wid
 expect "an archive is compared like its run" prints '^allreduce/dtype:bf16/bytes:1073741824 busbw_gb_per_s +354 GB/s +356.14 GB/s +\+0\.6 %'
 head -c 1000 /dev/urandom >broken.tar
 run 2 env TMPDIR="$scratch/other" "$shakedown" compare broken.tar "$stored/2"
-expect "  a file that is none is refused in one line" eval 'says "broken.tar: is no archive of a run" && [[ $(wc -l <err) == 1 ]]'
+expect "  a file that is none is refused in one line" eval 'says "broken.tar: is not an archive of a run" && [[ $(wc -l <err) == 1 ]]'
 expect "  and nothing stays in TMPDIR" test -z "$(ls other)"
 for wrong in "" one.tar "one.tar one.tar one.tar"; do
   # shellcheck disable=SC2086  # words

@@ -11,7 +11,7 @@ expect "  its exit code is handed on, and nothing is said" test ! -s err
 echo input | "$tree/bin/shakedown" launch cat >out
 expect "  and it reads what it is given" prints '^input$'
 run 3 "$tree/bin/shakedown" launch sh -c 'kill -KILL $$'
-expect "  one that is killed could not run" says 'was ended by SIGKILL; the job could not run'
+expect "  one that is killed could not run" says 'was ended by SIGKILL; the program did not finish on all ranks'
 cc -shared -Wl,-soname,libnccl.so.2 -o libnccl.so.2 -x c /dev/null
 run 0 env SHAKEDOWN_NCCL="$scratch" "$tree/bin/shakedown" launch printenv LD_PRELOAD
 expect "ranks take the NCCL that the site names" prints "^$scratch/libnccl.so.2$"

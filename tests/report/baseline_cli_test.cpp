@@ -96,8 +96,8 @@ TEST_F(Baselines, KeepsAStoreOfAcceptedRunsThatDoNotBecomeSlower) {
   const Outcome slow = night("3", 630);
   EXPECT_EQ(slow.exit_code, 1);
   noted(slow, "not added to");
-  noted(slow, "something is worse or missing");
-  noted(night("4", 550), "its verdict is FAIL");
+  noted(slow, "a figure is worse or missing");
+  noted(night("4", 550), "the verdict of the run is FAIL");
   noted(night("5", 700.7), "which has 3 runs now");
 }
 

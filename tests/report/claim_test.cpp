@@ -37,7 +37,7 @@ TEST_F(Claim, NamesFigureLimitAndItsSourceAndTheHoursOfEachGpu) {
   EXPECT_NE(outcome.output.find("600 TFLOPS | min 620 | 3.2 % | a paper |"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("| 2 | 2026-11-04T12:00:00Z (run third) | 48.0 | 84.0 |"), std::string::npos)
       << outcome.output;
-  EXPECT_NE(outcome.output.find("At 2.50 for each: 120.00 proven, at most 210.00"), std::string::npos)
+  EXPECT_NE(outcome.output.find("At 2.50 for a GPU-hour: 120.00 proven, at most 210.00"), std::string::npos)
       << outcome.output;
 }
 
@@ -45,7 +45,7 @@ TEST_F(Claim, NeedsNeitherALedgerNorAPrice) {
   const Outcome outcome = claim("--results=" + run_at(600, "first", "2026-11-01T00:00:00Z"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("no good run yet | 0.0 |"), std::string::npos) << outcome.output;
-  EXPECT_EQ(outcome.output.find("for each"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("for a GPU-hour"), std::string::npos) << outcome.output;
 }
 
 TEST_F(Claim, NamesWrongDataWhichMissesNoLimit) {

@@ -76,9 +76,9 @@ expect "killed writers: $whole whole events, $(find killed -name '*.tmp' | wc -l
 
 echo '{"schema":1' >ledger/20260301T060000Z-n1-run-x.json
 run 1 "$shakedown" history
-expect "a file that is no event is named" says '20260301T060000Z-n1-run-x.json: is not JSON; the event is left out: restore it, or remove it$'
+expect "a file that is no event is named" says '20260301T060000Z-n1-run-x.json: is not JSON; the event is left out: restore the file, or remove it$'
 run 3 "$shakedown" retest n1
-expect "  and its node is not returned" says 'it may be a failure of n1'
+expect "  and its node is not returned" says 'the event may be a failure of n1'
 
 if unshare --mount true 2>/dev/null; then
   # unwritable WHY: adds an event to a folder of 8 kB after WHY.
