@@ -1,5 +1,5 @@
-// The functions that rows of the catalogue refer to: physical ceilings, and the work of one operation. Only for
-// metrics.cpp. Pure.
+// The functions that rows of the catalogue refer to: physical ceilings, and the work of one operation. Only metrics.cpp
+// uses them. They are pure.
 #pragma once
 
 #include <optional>

@@ -18,17 +18,17 @@ Bound peak(const Peaks& peaks, const std::string& name, double factor = 1) {
 // True for types of tensor cores. Data sheets give their peaks at a lower clock than the highest one.
 bool by_tensor_cores(Text dtype) { return dtype != "f32" && dtype != "f64"; }
 
-// The share of data on an NVLink of generation 4. It moves flits of 16 bytes, of which 15 of 16 carry packets
-// (`nvlink_flits`: 450 GB/s become 421.9 each way). Copy engines send lines of 256 bytes with one flit before them as
-// header, kernels lines of 128; where all GPUs read at once, each link also carries one flit of request for each line
-// that its own kernels read: a GPU may get more than that where its partner reads less (345.4 beside 265.3, as
-// reckoned: 421.9 x 128 = 345.4 x 144 + 265.3 x 16), up to what one has that reads alone, which is its ceiling.
-// Measured on four H200 (ci/baselines, 2026-11; one access of 256 bytes more or less in all):
+// The fraction of the rate of an NVLink of generation 4 that carries data. The link moves flits of 16 bytes, and 15 of
+// 16 flits carry packets (`nvlink_flits`: 450 GB/s become 421.9 each way). Copy engines send lines of 256 bytes after
+// one flit of header; kernels send lines of 128 bytes. If all GPUs read at once, each link also carries a flit of
+// request for each line that its own GPU reads. A GPU may be faster than that if its partner reads less (421.9 x 128 =
+// 345.4 x 144 + 265.3 x 16), so the ceiling is the rate of a GPU that reads alone. Computed, and measured on four H200
+// (ci/baselines, 2026-11):
 //   copy engine, one way   421.9 x 256/272 = 397.1    396.1 to 396.7
 //   kernel, one way        421.9 x 128/144 = 375.0    369.2 (writes, with their acknowledgements); nvbandwidth 376.2
 //   kernels read at once   421.9 x 128/160 = 337.5    337.3 to 338.0
-// Acknowledgements, 1 to 2 % of a write, are left out: a ceiling may be too high. For other generations there is no
-// measured what packets cost: there the link is the ceiling.
+// Acknowledgements, which take 1 to 2 % of a write, are not included, so a ceiling may be too high. The cost of packets
+// on other generations was not measured, so their ceiling is the rate of the link.
 constexpr double most_flits = 15.0 / 16, header = 16, engine_line = 256, kernel_line = 128;
 
 double payload(Text engine) {
@@ -72,7 +72,7 @@ Bound hbm(const Peaks& peaks, const Key&, const Scale&) { return peak(peaks, "hb
 
 Bound hbm_copy(const Peaks& peaks, const Key&, const Scale&) {
   return peak(peaks, "hbm_gb_per_s", 0.5);
-}  // read and written
+}  // the vector is read and written
 
 Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
   const auto flits = peak(peaks, "nvlink_flits");
@@ -80,18 +80,18 @@ Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
               (key.part("dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key.part("engine")) : 1));
 }
 
-// The profile's NVLink-C2C, which is the way to the memory of Grace; else the link that pre-flight read, else the
-// fastest link from any host to a GPU.
+// Returns the rate between host memory and a GPU: that of NVLink-C2C, which connects the memory of Grace, if the
+// profile has it; else that of the link that pre-flight read; else that of the fastest link from any host to a GPU.
 Bound host_copy(const Peaks& peaks, const Key& key, const Scale& scale) {
   constexpr double fastest = 450;
   const double link = scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest;
   return (key.part("op") == "both" ? 2 : 1) * peak(peaks, "c2c_gb_per_s").value_or(link);
 }
 
-// Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links without
-// reduction in the switch, and half of that with it (NVLS). By the ring formula busbw can therefore reach 2(n-1)/n of
-// the link. Over m hosts, with B the network of one host, a hierarchical AllReduce moves (m-1)/m of the data twice over
-// B. Network rates are in gigabit.
+// Returns the largest bus bandwidth of AllReduce. Inside one NVLink domain, each GPU must move at least 2(n-1)/n of the
+// data over its links without reduction in the switch, and half of that with reduction (NVLS), so by the ring formula
+// busbw can reach 2(n-1)/n of the link. Over m hosts with a network of rate B per host, a hierarchical AllReduce moves
+// (m-1)/m of the data twice over B. Network rates are in gigabit.
 Bound allreduce_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   const double n = scale.ranks, m = scale.hosts;
   if (n < 2) return std::nullopt;

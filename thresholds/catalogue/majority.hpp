@@ -15,7 +15,8 @@ struct Holder {
 
 struct OddOnesOut {
   std::vector<std::size_t>
-      /// Indices of members that differ from the majority; without a majority, of all members except the first group.
+      /// Indices of the members that differ from the majority. Without a majority, the indices of all members outside
+      /// the first group.
       who;
   std::string text;  // "570.86 on node7, 580.159 on 15 others"; empty if all values are equal
 };

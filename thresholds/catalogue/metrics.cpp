@@ -19,14 +19,14 @@ constexpr Text training = "*_step";
 constexpr bool yes = true;
 constexpr ValueRange not_negative = ValueRange::not_negative, any = ValueRange::any;
 
-// The spread of healthy peers comes from four H200 of one node in three launches (ci/baselines, tests/data; 2026-11),
-// and for chip to chip at fleet scale from what is published: 5 % and more inside a node is usual for raw GEMM
-// (ml-engineering). Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full
-// clock and its power limit; chips of one cluster by 22 % at the most (Sinha et al., SC22, arXiv 2208.11035v3), which
-// of a time is 28 %. Per GHz the same GPUs agree within 0.9 %. HBM within
-// 0.2 %, copies over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
-// The share of a rank's rate that remains when all work (least_scaling): GEMM shares the supply and the air of a node,
-// a training step the links too.
+// The spread of healthy peers was measured on four H200 of one node in three launches (ci/baselines, tests/data;
+// 2026-11). For the chips of a whole fleet it is from publications: 5 % and more inside a node is usual for raw GEMM
+// (ml-engineering). Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, because each has another clock
+// between the maximum and its power limit; the chips of one cluster differ by at most 22 % (Sinha et al., SC22, arXiv
+// 2208.11035v3), which is 28 % of a time. Per GHz the same GPUs agree within 0.9 %, HBM within 0.2 %, and copies over
+// NVLink within 0.1 %. An effect of 3 % is the smallest that is worth the time of a person. least_scaling is the
+// fraction of a rank's rate that remains when all ranks work: in GEMM, the GPUs of a node share power supply and
+// cooling; in a training step, they also share the links.
 // clang-format off
 constexpr Text shown = "it is shown with the rates, but not judged", google = "it is Google Benchmark's own figure and is not judged",
                sample = "it is a sensor value of the GPU, which explains findings and is not judged",
@@ -35,7 +35,7 @@ constexpr Text shown = "it is shown with the rates, but not judged", google = "i
                same_time = "the row has the same time in another unit";
 
 constexpr std::array catalogue{
-    // Applies to a load of 3 s. On 4 x H200, two launches differed by 0.7 and 1.2 %.
+    // Under a load of 3 s, the GPUs of 4 x H200 differed by 0.7 and 1.2 % in two launches.
     Metric{.family = "gemm", .part = {"load", "sustained"}, .name = "tflops_per_ghz",
            .what = "TFLOPS per GHz at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .ceiling = tflops_per_clock,
@@ -60,8 +60,8 @@ constexpr std::array catalogue{
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
-    // The work is the same on each rank. Clocks of equal cores differ by at most a fifth (turbo). Two threads on one
-    // core take twice as long. No fleet has been measured.
+    // The work of jitter is the same on each rank. Clocks of equal cores differ by at most a fifth (turbo). Two threads
+    // on one core take twice as long. No fleet has been measured.
     Metric{.family = "jitter", .name = "quantum_us", .what = "time of a fixed amount of work on the core of the rank",
            .aspect = Aspect::processor, .headline = 7, .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.5, 0.5}, .work = quanta},
     Metric{.family = "jitter", .name = "stolen", .what = "share of the time that the core lost to other work",

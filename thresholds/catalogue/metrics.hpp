@@ -43,7 +43,7 @@ struct Model {
   /// FLOPs per token of the step at its sequence length (token_flops of kernels/training); 0: only the step itself
   /// counts them.
   double flops_per_token;
-  double trainable;        // number of parameters, whose gradients are reduced over ranks in f32
+  double trainable;  // number of parameters, whose gradients are reduced over ranks in f32
 };
 /// Returns the model that a key names; nullptr if it is unknown.
 const Model* find_model(const Key&);
@@ -76,7 +76,7 @@ struct Metric {
   ValueRange range = ValueRange::positive;
   /// True: all ranks share the value, so it cannot be evidence against one rank.
   bool shared = false;
-  bool of_slowest = false;                        // true: the value of the run is that of its slowest rank
+  bool of_slowest = false;  // true: the value of the run is that of its slowest rank
   /// True: a sensor value of the GPU during the samples, which may be unknown.
   bool is_telemetry = false;
   std::optional<PeerClass> peers = std::nullopt;  // nullopt: ranks are not compared by it
@@ -143,8 +143,8 @@ bool lower_is_better(std::string_view metric);
 /// "1073741824".
 std::string number_text(double value);
 
-/// The part by which launches on the same GPUs differ, since each chooses its algorithms: two stored launches
-/// (ci/baselines/h200-sxm) have 507 and 521 TFLOPS per GHz in bf16.
+/// The fraction by which launches on the same GPUs differ, because each launch chooses its algorithms: two stored
+/// launches (ci/baselines/h200-sxm) have 507 and 521 TFLOPS per GHz in bf16.
 inline constexpr double difference_of_launches = 0.027;
 
 /// A value is invalid only if it exceeds its ceiling by this factor, because clocks and data sheets are rounded.

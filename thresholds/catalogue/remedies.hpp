@@ -25,7 +25,7 @@ struct RemedyRow {
 
 struct Remedy {
   RemedyAction action = RemedyAction::none;
-  std::string means;    // such as "faulty rows of its memory wait for a reset"
+  std::string means;    // such as "faulty rows of the GPU memory wait for a reset"
   std::string command;  // for a shell on the host
 };
 

@@ -133,9 +133,9 @@ struct Family {
 constexpr double of_gemm = 0.025, of_memory = 0.012;
 
 constexpr std::array families{
-    // Includes differences of the clock; this was not measured.
+    // The spread of jitter between machines includes differences of the CPU clock. It is an assumption, not measured.
     Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},
-    // In 13 rounds on 2 H200 it was 3.5 to 5.6 us, and 1.3 to 2.7 us for a kernel of a graph.
+    // In 13 rounds on 2 H200, a kernel launch took 3.5 to 5.6 us, and 1.3 to 2.7 us for a kernel of a graph.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
     Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
     Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = of_gemm},
@@ -151,7 +151,7 @@ constexpr std::array families{
     Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = of_gemm},
-    // Measured in two launches on one H200.
+    // The spread of train_step was measured in two launches on one H200.
     Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
     // Not measured.
     Family{.name = "layer", .work = layer_of, .launch_spread = 0.01, .machine_spread = of_gemm},

@@ -18,8 +18,9 @@
 namespace shakedown {
 namespace {
 
-// In percent. No healthy chip is slower than this. A GPU that shares its SMs with another program is: next to a program
-// that used 90 % of one H200 it was 25 to 30 % slower, and an AllReduce of 8 bytes took 570 us instead of 24.
+// In percent. A GPU that is slower than its peers by more than this shares its SMs with another program, because no
+// healthy chip is that slow. Next to a program that used 90 % of one H200, a program was 25 to 30 % slower, and an
+// AllReduce of 8 bytes took 570 us instead of 24.
 constexpr double turns_percent = 20;
 
 // NCCL user guide, troubleshooting: PCI access control; docs/troubleshooting.md has the commands.
@@ -108,7 +109,7 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   const bool several = run.ranks_of().size() > 1;
   Diagnosis d;
   d.causes = {Cause::configuration};
-  // Inside: true if AllReduce inside each host was measured and no host is an outlier.
+  // `inside`: true if AllReduce inside each host was measured and no host is an outlier.
   bool inside = false, links = false;
   for (const Comparison& c : run.table().comparisons) {
     inside = inside || c.key.part("scope") == "node";
@@ -116,12 +117,13 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   }
   if (several) d.causes.push_back(Cause::slow_link);
   d.place_count = run.size();
-  d.detail = std::string("collectives are slower than ") + (links ? "the links explain" : "expected") +
-             ", and no rank is late. Suspected: " +
-             (several ? inside ? "the network between the hosts or its settings, since collectives inside the hosts are normal"
-                               : "the network between the hosts or its settings"
-                      : "the algorithm or the transport") +
-             settings(*run.context());
+  d.detail =
+      std::string("collectives are slower than ") + (links ? "the links explain" : "expected") +
+      ", and no rank is late. Suspected: " +
+      (several ? inside ? "the network between the hosts or its settings, since collectives inside the hosts are normal"
+                        : "the network between the hosts or its settings"
+               : "the algorithm or the transport") +
+      settings(*run.context());
   d.next = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING " +
            measure_command(slow.front().key, run.context()->world_size);
   add_evidence(d, std::move(slow));
@@ -145,7 +147,8 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
   return std::nullopt;
 }
 
-// Used because the other program may have ended before the rows of single GPUs were measured.
+// Finds a GPU that another program shared when the run began, because that program may have ended before the rows of
+// single GPUs were measured.
 std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   std::vector<int> shared;
   for (int rank = 0; static_cast<std::size_t>(rank) < run.size(); ++rank) {
@@ -203,9 +206,8 @@ Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagn
     }
   }
   if (const auto cause = waiting ? cause_of_waiting(evidence, found) : std::nullopt) {
-    return {.consequence =
-                Consequence{*cause, joined(families, ", ", " and ") + (families.size() == 1 ? " is" : " are") +
-                                        " slow as a consequence"}};
+    return {.consequence = Consequence{*cause, joined(families, ", ", " and ") +
+                                                   (families.size() == 1 ? " is" : " are") + " slow as a consequence"}};
   }
   d.place_count = run.size();
   const bool is_clock_set = run.table().telemetry.most_limited_by_setting(run.size());

@@ -19,9 +19,8 @@ constexpr std::size_t enough_links = 3;
 /// True if the GPU's own work is slow enough to fail. A GPU that is only a little slower, such as one with another make
 /// of memory, is not the cause of a slow copy.
 bool fails_by_itself(const RunEvidence& evidence, int rank) {
-  return std::ranges::any_of(std::array{Aspect::gemm, Aspect::memory}, [&](Aspect aspect) {
-    return !evidence.shown(gpu_unit(rank), aspect).failing.empty();
-  });
+  return std::ranges::any_of(std::array{Aspect::gemm, Aspect::memory},
+                             [&](Aspect aspect) { return !evidence.shown(gpu_unit(rank), aspect).failing.empty(); });
 }
 
 }  // namespace

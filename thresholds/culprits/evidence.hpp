@@ -16,8 +16,8 @@
 
 namespace shakedown {
 
-// If more than this fraction of the ranks of a host, the copies of a GPU or the benchmarks of a family is slow, the
-// whole is slow.
+// If more than this fraction of the ranks of a host, of the copies of a GPU or of the benchmarks of a family is slow,
+// the host, the GPU or the family counts as slow.
 inline constexpr double nearly_all = 0.75, most = 0.5;
 
 /// True for a bad finding that affects the verdict.
@@ -25,8 +25,8 @@ bool bad(const Finding&);
 
 class RunEvidence {
  public:
-  /// The benchmarks and findings must outlive the object. Of launches with different numbers of ranks, it uses the
-  /// largest.
+  /// The benchmarks and findings must outlive the object. If launches have different numbers of ranks, uses the largest
+  /// launch.
   RunEvidence(const Benchmarks&, UnitTable, const std::vector<Finding>&);
 
   const Context* context() const { return context_; }  // null if nothing was measured

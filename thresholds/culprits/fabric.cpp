@@ -18,7 +18,8 @@ namespace shakedown {
 namespace {
 
 constexpr double slow = PairRounds::slow;
-/// Lower than `slow`, because a single value has heavier tails than the best of several.
+/// The limit for a single value is lower than `slow`, because a single value has heavier tails than the best of
+/// several.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
 constexpr std::size_t enough_rounds = 3;
 /// The limit for an AllReduce over all rails. The slowest of eight rails delays all of them, and in a hundred pairs a
@@ -106,7 +107,7 @@ class FabricJudge {
       explained_.insert(place);
       if (d.places.size() < max_offenders) d.places.push_back(culprit(rounds_.facts(place), rounds_.best_rate(place)));
       const auto values = rounds_.at.find(place);
-      if (values == rounds_.at.end()) continue;  // The end of the pair is unknown, because the partner is.
+      if (values == rounds_.at.end()) continue;  // The end of the pair is unknown, because its partner is unknown.
       for (const Value& value : values->second) {
         if (value.x >= slow) continue;
         evidence.push_back({*value.key, PairRounds::metric, Judgement::peers, value.rate,
@@ -190,7 +191,7 @@ class FabricJudge {
       const auto all =
           std::ranges::count_if(rails, [&](const Place& place) { return rounds_.best(place).has_value(); });
       const auto places = open_of(rails);
-      // The only rail of the host is silent.
+      // True if the host has only one rail, and this rail is silent.
       const bool alone = rounds_.rails == 1 && places.size() == 1 && middle(places) <= 0;
       if (!alone &&
           (places.size() < 2 || static_cast<double>(places.size()) < most_of_rails * static_cast<double>(all)))
@@ -230,7 +231,7 @@ class FabricJudge {
       // may have no good round. Therefore a NIC that is slow compared with the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
-      // The uplink slows half of its rounds. The best of the remaining half varies more.
+      // A slow uplink affects half of the NIC's rounds, and the best of the other rounds varies more.
       if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = rounds_.facts(place).rank;
       const bool pcie = table_.is_out(gpu_unit(rank), "pcie");

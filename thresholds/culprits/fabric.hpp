@@ -1,6 +1,6 @@
-// Finds the host, NIC, rail, leaf switch, uplink or path that is slow or silent in rounds of pairs. A pair
-// is as fast as its slower end and the path between, so a host is judged by the best of its rounds, and a path by the
-// middle of those that cross it. Pure.
+// Finds the host, NIC, rail, leaf switch, uplink or path that is slow or silent in rounds of pairs. A pair is as fast
+// as its slower end and the path between, so a host is judged by the best of its rounds, and a path by the median of
+// the rounds that cross it. The functions are pure.
 //
 //   evidence (x: a rate over that of the others)                    cause
 //   all hosts of one rail slow against the other rails              configuration: HCA order, GID, subnet

@@ -1,9 +1,10 @@
-// Decides which groups of GPUs are worth a line.
+// Decides which groups of GPUs get a line in the report.
 //
-// A group is slow if its median falls short of the median of all other GPUs by more than
+// A group is slow if its median is below the median of all other GPUs by more than
 //   max(2 %, z s),  s = 1.2533 sigma sqrt(1 / n + 1 / m),   z = the normal quantile at alpha / (groups compared)
-// with n GPUs in it and m others, sigma what GPUs differ by and 1.2533 = sqrt(pi / 2) for medians: the lines of 1,250
-// hosts with eight chips each would else be full of hosts that have drawn slow chips. So for heat, from 8 C on.
+// with n GPUs in the group, m other GPUs, sigma the standard deviation between GPUs, and 1.2533 = sqrt(pi / 2) for
+// medians. Without this limit, the report on 1,250 hosts with eight chips each would list many hosts that have slow
+// chips by chance. The same rule decides about heat, from 8 C on.
 #include "thresholds/culprits/fleet_lines.hpp"
 
 #include <algorithm>

@@ -152,7 +152,7 @@ class Investigation {
 
   // --- nodes ---
 
-  // A host is at fault if nearly all of its ranks are slow, or if even its better ranks are.
+  // A host is at fault if nearly all of its ranks are slow, or if even its better ranks are slow.
   void judge_nodes(SlowCopies& copies) {
     if (evidence_.ranks_of().size() > 1) {
       std::set<std::string> suspects;
@@ -177,7 +177,7 @@ class Investigation {
     std::vector<Evidence> evidence = whole;
     evidence.insert(evidence.end(), own.begin(), own.end());
     bool clocks = nearly, fails = (!whole.empty() || only_own) && peers_count();
-    // If only some of its GPUs are slow, these GPUs are at fault and not the host.
+    // If only some GPUs of a host are slow, these GPUs are at fault and not the host.
     for (const int rank : nearly ? slow_ranks : std::vector<int>{}) {
       const Diagnosis& d = by_rank_.at(rank);
       clocks = clocks && d.causes.front() == Cause::power_or_heat;

@@ -1,18 +1,18 @@
-// The part at fault: a GPU, link, node, rank or setting, with the evidence, the root cause and the next command. Who it
-// is, is decided in thresholds/culprits/suspects.hpp.
+// The part at fault: a GPU, link, node, rank or setting, with the evidence, the root cause and the next command.
+// thresholds/culprits/suspects.hpp finds it.
 //
 //   evidence                                                         cause
 //   its GEMM per GHz or its HBM is slow (and its row and column      slow GPU
 //     of the copy matrix)
 //   one ordered pair of the matrix is slow, and no row or column     slow link
 //   row and column are slow, GEMM and HBM are not                    slow link or slow GPU: its ports
-//   three quarters of a host's ranks, or what most of them reach     slow node
+//   three quarters of a host's ranks are slow, or the better ranks   slow node
 //   GEMM is slow, GEMM per GHz is not: the clock explains it         power or heat
-//     and nothing but the chip explains the clock                    slow silicon: said, not failed
+//     and nothing but the chip explains the clock                    slow silicon: does not fail
 //   a collective is slow, all links are healthy, no rank is late     configuration (on several hosts: or the fabric)
 //   a rank comes late to most barriers                               late rank: its processor, not its GPU
 //   fixed work takes its processor longer, or its launches do        busy core: its processor, not its GPU
-//   a finding names ranks whose data were wrong                      wrong data, of each
+//   a finding names ranks whose data were wrong                      wrong data of each rank
 //   the row states a fallback, or a library is missing or too old    software
 //   more than half of all ranks miss a limit                         configuration or power: no single culprit
 #pragma once

@@ -33,7 +33,8 @@ void add_file(Baseline& baseline, const Results& file) {
   for (const auto& [key, benchmark] : benchmarks_of({&file, 1})) {
     if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
     const std::string headline = headline_metric(benchmark);
-    if (unit_of(headline).empty() || !run_value(benchmark, headline)) continue;  // a repetition does not have it
+    if (unit_of(headline).empty() || !run_value(benchmark, headline))
+      continue;  // a repetition does not have this metric
     BaselineBenchmark& entry = baseline.benchmarks[key];
     if (entry.headline.empty()) entry.headline = headline;
     const auto known = entry.series.find(entry.headline);

@@ -77,8 +77,8 @@ Baseline read_document(const Field& root) {
                           "; the file was not touched; use the release that wrote it");
   }
   auto baseline = read_as<Baseline>(head);
-  for (const char* name : variables_of_place) baseline.facts.erase(name);            // of before it was one
-  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // must be there
+  for (const char* name : variables_of_place) baseline.facts.erase(name);  // older baselines stored them as facts
+  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // the field must be present
   static_cast<void>(head["ranks"].positive_integer());
   static_cast<void>(head["hosts"].positive_integer());
   const Field rows = root["benchmarks"];

@@ -143,8 +143,8 @@ class Comparison {
     }
     for (const std::string& text : keys) {
       const Key key(text);
-      // Facts of pre-flight are not compared here, because rules judge them and the configuration contains them. A
-      // second turn is ignored, because it is measured only if the first one was doubtful.
+      // Facts of pre-flight are not compared here, because rules judge them and the configuration contains them. The
+      // second turn of a row is ignored, because it is measured only if the first one was doubtful.
       if (!options_.families.has_key(key) || key.family() == "preflight" || !key.part("turn").empty()) continue;
       add(key);
     }

@@ -19,7 +19,7 @@ struct RegressionOptions {
   double min_effect = default_min_effect;  // relative change; smaller changes are not reported
   bool allow_different = false;            // true: also compares other configurations, and adds a note
   FamilySet families = {};
-  std::size_t comparisons = 1;  // this is one of so many, which together have the probability `false_alarm`
+  std::size_t comparisons = 1;  // number of comparisons that together have the probability `false_alarm`
 };
 
 /// If a loss of this size could not be detected, the figure is not judged, unless at least `launches_to_judge` launches

@@ -1,5 +1,5 @@
-// Checks that a GPU keeps its rate when more GPUs work. This check exists because a loss to 20.6 % was once reported as
-// 98 %.
+// Checks that a GPU keeps its rate when more GPUs work. This check exists because an efficiency of 20.6 % was once
+// reported as 98 %.
 #include "thresholds/history/scaling.hpp"
 
 #include <fmt/format.h>

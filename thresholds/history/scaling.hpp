@@ -1,10 +1,12 @@
-// The judgement by other launches of the same run: what more nodes, or more ranks of one node, leave to each GPU. Pure.
+// Judges scaling: the fraction of its rate that a GPU keeps with more nodes, or with more ranks of one node. The
+// functions are pure.
 //
-// Efficiency is defined against the smallest launch: one node, or the fewest ranks of one.
-//   training step   tokens/s per GPU, as the slowest rank has them, over the same on one node
-//   AllReduce       bus bandwidth of the largest size over what is expected on m nodes: the lesser of one node's and of
-//                   what the NICs allow (fabric_rates.hpp); where no rate of NICs is known, of what the fewest nodes
-//                   beyond one reached, by the same formula
+// Efficiency is relative to the smallest launch: one node, or the fewest ranks of one node.
+//   training step   tokens/s per GPU of the slowest rank, over the same on one node
+//   AllReduce       bus bandwidth of the largest size, over the bandwidth that m nodes should have. This is the smaller
+//   of
+//                   one node's bandwidth and of the limit of the NICs (fabric_rates.hpp). If the rate of the NICs is
+//                   unknown, it follows by the same formula from the launch with the fewest nodes above one.
 #pragma once
 
 #include <optional>

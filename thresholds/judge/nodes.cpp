@@ -75,7 +75,8 @@ class Decider {
     if (verdict_.state == State::host_only) {
       list_.undecided_because.push_back("only CPUs were measured, so no GPU is proven good");
     }
-    if (verdict_.is_partial()) list_.undecided_because.push_back("only a part of the run was judged: " + asked_text(verdict_));
+    if (verdict_.is_partial())
+      list_.undecided_because.push_back("only a part of the run was judged: " + asked_text(verdict_));
     if (!list_.undecided_because.empty()) {
       for (NodeDecision& node : list_.nodes) {
         if (node.state == NodeState::good) node.state = NodeState::undecided;
@@ -134,7 +135,7 @@ class Decider {
   void blame(const Finding& f) {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";
-    // A part that was named explains the finding.
+    // A culprit of the verdict explains this finding.
     if (performance && (a_node_is_to_blame_ || what_they_share_is_to_blame_)) return;
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&

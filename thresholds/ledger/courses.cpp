@@ -15,7 +15,7 @@ namespace {
 /// Returns values of a course as launches of a baseline. A GPU keeps its name if it moves, but its host changes.
 Baseline launches_of(const Course& course, std::size_t begin, std::size_t end) {
   Baseline baseline;
-  baseline.ranks = 2;  // of collectives that send something
+  baseline.ranks = 2;  // more than one rank, so that collectives are compared too
   BaselineBenchmark& benchmark = baseline.benchmarks[course.key.text()];
   benchmark.headline = course.metric;
   for (std::size_t i = begin; i < end; ++i) {
@@ -31,9 +31,9 @@ Baseline launches_of(const Course& course, std::size_t begin, std::size_t end) {
 std::size_t likely_change(const Course& course, std::size_t begin, std::size_t end) {
   const auto value = [&](std::size_t i) { return course.values[i].value; };
   std::size_t likely = begin + 1;
-  double most = -1, higher = 0;  // pairs of which the later value is higher, less those of which it is lower
+  double most = -1, higher = 0;  // number of pairs whose later value is higher, minus those whose later value is lower
   for (std::size_t at = begin + 1; at < end; ++at) {
-    for (std::size_t i = begin; i < end; ++i)  // the value at - 1 is now one of those before
+    for (std::size_t i = begin; i < end; ++i)  // moves the value at - 1 to the earlier values
       higher += value(i) > value(at - 1) ? 1 : value(i) < value(at - 1) ? -1 : 0;
     const double pairs = static_cast<double>(at - begin) * static_cast<double>(end - at);
     const double size = std::abs(higher) / std::sqrt(pairs);
@@ -52,7 +52,7 @@ std::vector<std::string> software_changes(const LedgerEvent& before, const Ledge
   return changes;
 }
 
-/// Divides a part of the course at its most likely change, if that is proven, and then both sides.
+/// Divides a part of the course at its most likely change, if the change is proven, and then divides both sides.
 void find_changes(Course& course, std::size_t begin, std::size_t end, std::size_t comparisons) {
   if (end - begin < 2) return;
   const std::size_t at = likely_change(course, begin, end);

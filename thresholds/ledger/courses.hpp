@@ -1,4 +1,5 @@
-// The course of each figure over the runs of a ledger, and where it changed. Pure.
+// The course of each figure (its values over the runs of a ledger), and the runs at which it changed. The functions are
+// pure.
 #pragma once
 
 #include <functional>
@@ -15,11 +16,11 @@ struct CourseValue {
   double value = 0;
 };
 
-/// The values before a run differ from its own and the next ones.
+/// A run from which on the values of a figure differ from the values before.
 struct ChangePoint {
-  std::size_t at = 0;  // the first value of the new level
+  std::size_t at = 0;  // index of the first value of the new level
   Change change;
-  std::vector<std::string> software;  // that changed with it: "driver 570.1 -> 580.2"
+  std::vector<std::string> software;  // versions that changed at this run: "driver 570.1 -> 580.2"
 };
 
 struct Course {
@@ -35,7 +36,7 @@ using CourseFilter =
     std::function<bool(const std::string& unit, const std::string& node, const Key&, const std::string& metric)>;
 
 /// Returns the courses that the filter selects, of runs that are good or bad. A change is judged as between two sets of
-/// launches (thresholds/history/regression.hpp); the probability of any false one among all courses is at most
+/// launches (thresholds/history/regression.hpp); the probability of any false change among all courses is at most
 /// `false_alarm`.
 std::vector<Course> courses_of(const std::vector<LedgerEvent>& events, const CourseFilter&);
 

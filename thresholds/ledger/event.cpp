@@ -12,7 +12,7 @@ namespace {
 
 bool is_failure(const Finding& finding) { return finding.counts() && !finding.good(); }
 
-/// A value with five digits: more would double the size of the ledger.
+/// Rounds a value to five digits, because more digits would double the size of the ledger.
 double rounded(double value) { return std::strtod(number_text(value).c_str(), nullptr); }
 
 /// Adds what failed on this host: the evidence against its parts, and findings that name it.
@@ -100,7 +100,7 @@ std::vector<LedgerEvent> events_of(const Verdict& verdict, const Measured* measu
     event.time = verdict.started;
     event.id = verdict.run_ids.empty() ? "" : verdict.run_ids.front();
     event.verdict = verdict.state;
-    // A part of a run says nothing about the rest, but it proves what it measured.
+    // A good run of some families does not prove that the node is good, but it proves what it measured.
     event.outcome = node.state == NodeState::undecided && is_good(verdict.state) ? NodeState::good : node.state;
     event.whole = !verdict.is_partial() && verdict.state != State::fit;
     event.profile = verdict.profile;

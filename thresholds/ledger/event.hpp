@@ -16,9 +16,9 @@ enum class EventKind { run, drained, repaired, returned };
 constexpr auto words(EventKind) { return names("run", "drained", "repaired", "returned"); }
 
 struct LedgerGpu {
-  int slot = 0;  // number in its node
+  int slot = 0;  // number of the GPU in its node
   std::optional<std::string> serial, uuid, device;
-  bool accused = false;  // the verdict names it
+  bool accused = false;  // true: the verdict names this GPU
 
   /// Returns the serial number, else the UUID; empty if both are unknown.
   std::string id() const { return serial.value_or(uuid.value_or("")); }
@@ -30,7 +30,7 @@ void members(Archive& archive, LedgerGpu& gpu) {
   archive.unless("accused", gpu.accused);
 }
 
-/// The figures of a run. Most of an event, and needed by few questions.
+/// The figures of a run. They are most of the bytes of an event, and are read only if they are needed.
 struct LedgerFigures {
   std::map<std::string, RankValues> by_gpu;  // "KEY METRIC" -> value of each GPU, in the order of the event's GPUs
   std::map<std::string, double> shared;      // "KEY METRIC" -> value of all GPUs of the node together
@@ -43,19 +43,19 @@ void members(Archive& archive, LedgerFigures& figures) {
 
 struct LedgerEvent {
   EventKind kind = EventKind::run;
-  std::string node, time;  // time: UTC, ISO 8601; of a run its start
-  std::string id;          // of a run its id; two events of a node have different ids
-  std::string reason;      // of a run: why the node is bad or undecided
-  // Only for a run:
+  std::string node, time;  // `time`: UTC, ISO 8601; for a run, its start
+  std::string id;          // for a run, its id; two events of a node have different ids
+  std::string reason;      // for a run, why the node is bad or undecided
+  // The following members are only for a run.
   State verdict = State::incomplete;
-  NodeState outcome = NodeState::undecided;  // of this node
-  bool whole = false;                        // all families were asked for
+  NodeState outcome = NodeState::undecided;  // state of this node in the run
+  bool whole = false;                        // true: all families were requested
   std::string tier, profile, folder;
-  std::map<std::string, std::string> software;  // driver, cuda, nccl, shakedown
+  std::map<std::string, std::string> software;  // versions of driver, cuda, nccl, shakedown
   std::vector<LedgerGpu> gpus;
   std::vector<std::string> failed;    // keys of failures of this node
-  std::vector<std::string> families;  // that have values
-  LedgerFigures figures = {};         // not in `members`: its own line of the file
+  std::vector<std::string> families;  // families that have values
+  LedgerFigures figures = {};         // not in `members`, because the file has figures in a separate line
 };
 
 inline constexpr int ledger_schema = 1;

@@ -29,7 +29,8 @@ std::string plain(std::string text, std::string_view others) {
   return text;
 }
 
-/// "20261126T180000Z-node-a7-run-4f2a.json": the node is between the first '-' and the two last.
+/// Returns the node of a file "20261126T180000Z-node-a7-run-4f2a.json": the text between the first '-' and the last
+/// two.
 std::string node_in(const std::string& file) {
   const auto begin = file.find('-'), id = file.rfind('-'), kind = id == 0 ? id : file.rfind('-', id - 1);
   return begin == std::string::npos || kind <= begin ? "" : file.substr(begin + 1, kind - begin - 1);

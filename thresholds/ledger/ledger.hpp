@@ -1,6 +1,7 @@
-// A folder of events, one file each: any number of writers on any number of hosts, without a lock. A file is written
-// under a temporary name and renamed, which NFS does at once. Nothing else is stored: a state follows from the events.
-// A file is one JSON object. The figures of a run, nine tenths of it, are its second line and are read only if needed.
+// A ledger: a folder with one file for each event. Any number of writers on any number of hosts can add events without
+// a lock, because a file is written under a temporary name and then renamed, which is atomic on NFS too. Nothing else
+// is stored: the state of a node follows from its events. A file is one JSON object. The figures of a run, which are
+// nine tenths of it, are in the second line and are read only if they are needed.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +13,9 @@
 
 namespace shakedown {
 
-/// A file that is no event, or one of another release.
+/// A file that is not an event, or an event of another release.
 struct UnreadableEvent {
-  std::string file, node, why;  // node: as the name of the file says
+  std::string file, node, why;  // `node` is taken from the name of the file
 };
 
 struct Ledger {
@@ -29,12 +30,12 @@ std::string file_of(const LedgerEvent&);
 /// cannot be written.
 void require_ledger(const std::filesystem::path& folder);
 
-/// Adds an event. One that the ledger has already stays as it is. Errors: CannotWrite.
+/// Adds an event. An event that the ledger already has is not changed. Errors: CannotWrite.
 void add_event(const std::filesystem::path& folder, const LedgerEvent&);
 
 /// Reads all events. Files with other names than *.json are left out, such as those of a writer that was killed.
-/// Figures are read for runs of nodes that were bad, drained or repaired: a proof needs them. Errors: InputError or
-/// CannotRead if the folder cannot be read.
+/// Figures are read for runs of nodes that were bad, drained or repaired: because the proof of a repair needs them.
+/// Errors: InputError or CannotRead if the folder cannot be read.
 Ledger read_ledger(const std::filesystem::path& folder);
 
 /// Calls `visit` with the events of one node, with figures, from the newest to the oldest, until it returns false.

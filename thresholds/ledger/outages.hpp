@@ -8,17 +8,19 @@
 
 namespace shakedown {
 
-/// A time that begins with the first run that found a GPU at fault. Ends with the first good run that measured the GPU
-/// and everything that had failed, or with a good run of the node without it, on as many GPUs.
+/// The time in which a GPU was at fault. It begins with the first run that found the GPU at fault. It ends with the
+/// first good run that measured the GPU and everything that had failed, or with a good run of the node that had as many
+/// GPUs without this one.
 struct Outage {
   std::string gpu;  // serial number, or UUID
   std::string node, device;
-  std::vector<const LedgerEvent*> runs;  // that found it at fault, by time; never empty
+  std::vector<const LedgerEvent*> runs;  // runs that found the GPU at fault, by time; never empty
   const LedgerEvent* end = nullptr;      // null: no good run has followed
 
-  /// Returns the hours from the first of these runs to the last one: the GPU was at fault at both.
+  /// Returns the hours from the first to the last run that found the GPU at fault.
   double proven_hours() const;
-  /// Returns the hours from the first of these runs to the end, or to `now` (UTC, ISO 8601).
+  /// Returns the hours from the first run that found the GPU at fault to the end of the outage, or to `now` (UTC, ISO
+  /// 8601).
   double hours(const std::string& now) const;
 };
 

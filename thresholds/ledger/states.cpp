@@ -51,7 +51,7 @@ class NodeHistory {
 
   void apply_run(const LedgerEvent& run) {
     record_.last_run = &run;
-    const bool is_of_cpus = run.verdict == State::host_only && had_gpus_;  // says nothing about them
+    const bool is_of_cpus = run.verdict == State::host_only && had_gpus_;  // a run of CPUs says nothing about GPUs
     had_gpus_ = had_gpus_ || std::ranges::any_of(run.gpus, [](const LedgerGpu& gpu) { return !gpu.id().empty(); });
     if (run.outcome == NodeState::undecided || is_of_cpus) return;
     if (run.whole || run.outcome == NodeState::bad) record_.last_tested = &run;
@@ -82,7 +82,8 @@ class NodeHistory {
     return std::ranges::any_of(run.gpus, [&](const LedgerGpu& gpu) { return gpu.id() == id; });
   }
 
-  /// Returns the GPU that was in the slot before the repair and is gone; empty if there was none, such as a lost one.
+  /// Returns the GPU that was in the slot before the repair and is no longer there; empty if there was none, for
+  /// example because the GPU was lost.
   static std::string gone_from(const Repair& repair, const LedgerEvent& run, int slot) {
     for (const LedgerGpu& old : repair.before->gpus) {
       if (old.slot == slot && !has_gpu(run, old.id())) return old.id();

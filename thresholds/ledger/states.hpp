@@ -1,4 +1,4 @@
-// The state of each node and the way of each GPU, from their events. Pure: the same events give the same states.
+// Computes the state of each node, and the places of each GPU, from the events of a ledger. The functions are pure.
 #pragma once
 
 #include <string>
@@ -8,20 +8,21 @@
 
 namespace shakedown {
 
-/// bad: a run failed, and two good runs that measured what failed have not followed. drained, repaired: people said so.
-/// proven: drained or repaired, and the two good runs have followed; the node can return to service.
+/// bad: a run failed, and two good runs that measured what failed have not followed. drained, repaired: an event says
+/// so. proven: drained or repaired, and the two good runs have followed; the node can return to service.
 enum class LedgerState { bad, repaired, drained, proven, never_tested, good };
 constexpr auto words(LedgerState) {
   return names("bad", "repaired", "drained", "proven again", "never tested", "good");
 }
 
-/// The number of good runs that prove a node after a failure: a fault that comes and goes passes one run.
+/// The number of good runs that prove a node after a failure. One run is not enough, because an intermittent fault may
+/// not occur in it.
 inline constexpr std::size_t proving_runs = 2;
 
 /// A GPU that took the place of another one.
 struct Replacement {
   int slot = 0;
-  std::string before, after;  // serial numbers, or UUIDs; before: empty if none was seen there
+  std::string before, after;  // serial numbers, or UUIDs; `before` is empty if no GPU was seen in this slot
 };
 
 /// A repair with its proof. `before`: the last failed run, null if there was none. `after`: the runs that proved it.
@@ -35,13 +36,13 @@ struct Repair {
 struct NodeRecord {
   std::string node;
   LedgerState state = LedgerState::never_tested;
-  std::string since, reason;                 // of the event that began it
-  const LedgerEvent* last_run = nullptr;     // whatever its outcome
+  std::string since, reason;                 // time and reason of the event with which the state began
+  const LedgerEvent* last_run = nullptr;     // the last run, whatever its outcome
   const LedgerEvent* last_tested = nullptr;  // the last whole run that was good or bad
   const LedgerEvent* last_bad = nullptr;
   std::vector<std::string> failed;  // keys that good runs must measure
-  std::size_t proofs = 0;           // good runs that did, one after another
-  bool is_drained = false;          // by `drained`, and not returned
+  std::size_t proofs = 0;           // number of successive good runs that measured these keys
+  bool is_drained = false;          // true: an event `drained` was not followed by `returned`
   std::vector<Repair> repairs;
 };
 
@@ -57,8 +58,8 @@ struct GpuRecord {
     int slot = 0;
   };
   std::string id;
-  std::vector<Place> places;                    // the last one is where it is
-  std::vector<const LedgerEvent*> accusations;  // runs that named it
+  std::vector<Place> places;                    // places by time; the GPU is in the last one
+  std::vector<const LedgerEvent*> accusations;  // runs whose verdict named the GPU
 };
 
 std::vector<GpuRecord> gpu_records(const std::vector<LedgerEvent>&);

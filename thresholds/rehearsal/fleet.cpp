@@ -24,15 +24,15 @@ constexpr double port_gb_per_s = 397, memory_gb_per_s = 4300;
 constexpr double nic_gb_per_s = 50, nic_reached = 0.95;
 /// The fraction of its limit that AllToAll reaches. Published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
 constexpr double all_to_all_reached = 0.86;
-/// busbw of NCCL's rings inside one host for very large messages. At 8 GiB, a stored run has 364 GB/s.
+/// busbw of NCCL's rings inside one host for very large messages. At 8 GiB, a stored run of four H200 has 364 GB/s.
 constexpr double ring_gb_per_s = 365;
 /// The time of a message between hosts, and the additional time each time that the number of hosts doubles in NCCL's
 /// trees. Both are guesses; RDMA and its proxy need about 5 us.
 constexpr double network_us = 10, doubling_us = 6;
 /// Parts of a step's time; the rest depends only on the clock (docs/training_step.md: mostly GEMM). Both are guesses.
 constexpr double product_share = 0.78, memory_share = 0.18;
-/// AllReduce time that the work of a step does not hide (2ranks/1), and the part of a single AllReduce's time that is
-/// launch time.
+/// AllReduce time that the work of a step does not hide (ci/baselines/h200-sxm/2ranks/1), and the part of a single
+/// AllReduce's time that is launch time.
 constexpr double exposed_seconds = 0.0012, launch_seconds = 3.3e-6;
 /// At this clock and above, a row does not reach the power limit, and each chip has the clock that the driver allows.
 constexpr double free_mhz = 1960;

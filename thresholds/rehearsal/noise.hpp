@@ -49,7 +49,7 @@ struct Noise {
   /// Clock: relative loss from the first slot of a host to the last slot.
   double slot_gradient = 0;
   double falling = 0;  // clock: relative loss from the first row to the last
-  /// Fraction of racks that are hot; their loss of clock; their additional degrees.
+  /// Fraction of racks that are hot; relative loss of clock of their GPUs; additional degrees of these GPUs.
   double hot_racks = 0, hot_clock = 0, hot_c = 0;
   double wander = 0;  // clock: standard deviation of a slow drift of each GPU
   /// Probability that a value is delayed; smallest and largest relative delay.

@@ -22,7 +22,7 @@ double most_flops_per_clock(const std::string& key) {
   return key.find("fp8") != std::string::npos ? 2 * bf16 : bf16;
 }
 
-/// Returns a product whose TFLOPS per GHz and clock are those of ci/baselines/h200-sxm/2ranks/1.
+/// Returns a product with the TFLOPS per GHz and the clock of ci/baselines/h200-sxm/2ranks/1.
 Planned product(const std::string& key, double flops, double per_ghz, double mhz, double cv) {
   Planned row{"gemm/" + key, Form::products, Kind::gemm};
   row.mhz = mhz;
@@ -90,8 +90,8 @@ Planned memory_test() {
   return row;
 }
 
-/// GB/s of copies of 1 GiB to each other GPU, all at once: for read and write, by copy engine and by SMs (2ranks/1 and
-/// 4ranks/1).
+/// GB/s of copies of 1 GiB to each other GPU, all at once: for read and write, by copy engine and by SMs
+/// (ci/baselines/h200-sxm/2ranks/1 and 4ranks/1).
 constexpr double shift_rate[2][2] = {{373.4, 337.5}, {392.3, 369.3}};
 
 std::vector<Planned> p2p(int gpus) {
@@ -142,8 +142,8 @@ std::vector<Planned> pcie(int gpus) {
     row.alone = alone;
     rows.push_back(row);
   };
-  // For all GPUs at once, uses the values of the four H200 of 4ranks/1. These share one socket, as four of eight GPUs
-  // do.
+  // If all GPUs copy at once, the rates are those of the four H200 of ci/baselines/h200-sxm/4ranks/1. These share one
+  // CPU socket, as four of eight GPUs do.
   for (const bool to_host : {false, true}) {
     const char* op = to_host ? "d2h" : "h2d";
     add(op, gpus > 2 ? (to_host ? 37.6 : 43.1) : 55.3, std::nullopt, gpus > 2 ? 0.03 : 0.003);
@@ -184,7 +184,7 @@ void add_inside_hosts(std::vector<Planned>& rows, const Shape& shape) {
   }
 }
 
-/// Times of four H200 of one host (4ranks/1) with NVLS off.
+/// Times of AllReduce on four H200 of one host (ci/baselines/h200-sxm/4ranks/1) with NVLS off.
 constexpr Sized sums[] = {{8, 8.3},           {32, 8.48},          {128, 8.6},           {512, 8.9},
                           {2048, 9.2},        {8192, 9.9},         {32768, 10.6},        {131072, 10.97},
                           {524288, 13.8},     {1048576, 17.05},    {2097152, 26.09},     {8388608, 59.9},
@@ -235,7 +235,7 @@ std::vector<Planned> collectives(const Shape& shape) {
   return rows;
 }
 
-/// Returns the training steps, with values of 2ranks/1.
+/// Returns the training steps, with values of ci/baselines/h200-sxm/2ranks/1.
 std::vector<Planned> steps() {
   Planned row{"lora_step/model:qwen2_7b/batch:2/seq:4096", Form::step, Kind::step, 0.4548, 1345, 0.007, 690};
   return {row};
@@ -266,7 +266,8 @@ Planned copy_alone(bool read, bool by_kernel, int source, int destination) {
   Planned row{fmt::format("p2p/op:{}/engine:{}/src:{}/dst:{}/bytes:1073741824", read ? "read" : "write",
                           by_kernel ? "sm" : "ce", source, destination),
               Form::copies, Kind::copy};
-  // The values are from 4ranks/1. Those of kernels are from 2ranks, where a shift is a single pair.
+  // The rates of copy engines are from ci/baselines/h200-sxm/4ranks/1. The rates of kernels are from 2ranks, where a
+  // shift is a single pair.
   row.seconds = gib / ((by_kernel ? (read ? 375.6 : 369.8) : (read ? 396.2 : 396.6)) * 1e9);
   row.mhz = 1978;
   row.cv = 0.0004;

@@ -17,7 +17,7 @@ namespace shakedown {
 
 /// Throws InputError for the first file with an injected fault, unless faults are `allowed`.
 void refuse_faults(const std::vector<Results>&, bool allowed);
-/// The name of a text by rank. It says that an operation used slower software than usual.
+/// The name of the text by rank that says that an operation used slower software than usual.
 inline constexpr std::string_view fallback_fact = "fallback";
 
 /// Throws InputError if a file is from a virtual GPU. `use` names what does not accept such files: "a baseline".

@@ -28,7 +28,7 @@ class StrictDocument : public json::json_sax_t {
   StrictDocument(const fs::path& file, const std::function<void(json&, const std::string&)>& visit)
       : file_(file), visit_(visit) {}
   json take() { return std::move(root_); }
-  std::size_t stopped_at = 0;  // the number of bytes that were read until an error, with the last one
+  std::size_t stopped_at = 0;  // number of bytes up to an error, including the wrong byte
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -90,9 +90,9 @@ class StrictDocument : public json::json_sax_t {
 std::string place_in(const std::string& text, std::size_t byte) {
   constexpr std::size_t max_shown = 20;
   const auto is_end = [](unsigned char c) { return std::isspace(c) != 0 || std::strchr(",:\"{}[]", c) != nullptr; };
-  if (text.empty()) return "an empty file";  // it changed since it was read
+  if (text.empty()) return "an empty file";  // the file has changed since it was read
   byte = std::min(byte, text.size() - 1);
-  auto begin = byte;  // of the word that has this byte
+  auto begin = byte;  // start of the word that has this byte
   while (begin > 0 && !is_end(text[begin - 1])) --begin;
   const auto end = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(begin) + 1, text.end(), is_end);
   const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
@@ -120,7 +120,7 @@ class Source {
     while (!next().empty()) {
     }
   }
-  /// Number of characters that were read; true if none of them is more than white space; their digest.
+  /// Return the number of characters that were read, whether all are white space, and their digest.
   std::size_t count() const { return count_; }
   bool is_blank() const { return is_blank_; }
   std::string sha256() const { return hash_.digest(); }
@@ -178,7 +178,7 @@ HashedJson read_json(const fs::path& file, const std::function<void(json&, const
   if (source.is_blank()) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
-  // In some versions the position is the end of the text, in others one after it.
+  // Some versions of the JSON library give the end of the text as the position, others the place after it.
   if (document.stopped_at >= source.count()) {
     throw InputError(file.string() + ": is cut off: not valid JSON at its end");
   }

@@ -169,7 +169,7 @@ Expansion expand(const Rule& rule, const Context& context) {
   if (has("shift")) {
     for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
   } else if (has("rank")) {
-    // Products are always local, so keys of bench_gemm do not say that.
+    // Matrix products are always local, so keys of bench_gemm have no part that says so.
     const bool said = largest > 1 || rule.benchmark.family() != "gemm";
     for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
   } else if (largest < 2) {

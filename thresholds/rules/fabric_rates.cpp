@@ -43,7 +43,7 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
 // Returns the rate of one host: as measured inside hosts, else the profile's limit, else the rate of the links of its
 // GPUs, which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
-  // An AllReduce of two hosts is the same operation.
+  // An AllReduce of a pair of hosts is the same operation as an AllReduce of all hosts.
   const Key operation = world.key.family() == "pairs"
                             ? Key("allreduce").set("dtype", "f32").set("bytes", world.key.part("bytes"))
                             : world.key;

@@ -53,16 +53,15 @@ struct Limits {
   std::optional<double> reference = std::nullopt;  // the reference from which min or max is computed
 };
 
-/// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
-/// the number of hosts: "src:*/dst:*" for every ordered pair of them, with "dir:both" for every pair once, src < dst;
-/// "shift:*" for every step but 0; "active:one/rank:*" for every one.
-/// Where the absence of a rule's row is no gap. In quick: only a closer look measures it there. Anywhere: only some
-/// sites have what it is about, a scheduler for example.
+/// Where a missing row of a rule is not a fault. quick: in the quick tier, which measures the row only for a closer
+/// look. anywhere: in all tiers, because only some sites have the subject of the rule, such as a scheduler.
 enum class Optional { never, quick, anywhere };
 constexpr auto words(Optional) { return names("never", "quick", "anywhere"); }
 
-/// The absence of a row of a rule with `optional: quick` is a gap in the full tier only. A limit is min or max, or the
-/// `reference` of the source and the `margin` of a healthy machine below it.
+/// One limit on one metric of one benchmark. `benchmark` is a key, or has wildcards for local ranks, whatever the
+/// number of hosts: "src:*/dst:*" for every ordered pair of ranks, with "dir:both" for every pair once (src < dst),
+/// "shift:*" for every step except 0, "active:one/rank:*" for every rank. A limit is min or max, or the `reference` of
+/// the source and the `margin` by which a healthy machine may be below it.
 struct Rule {
   Key benchmark;
   std::string metric;

@@ -258,7 +258,7 @@ class RuleJudge {
     return true;
   }
 
-  /// Adds the different texts of the ranks. They explain a number, or why there is none.
+  /// Adds the different texts of the ranks, which explain a number or its absence.
   void explain_by_texts(const std::vector<int>& ranks) {
     constexpr std::size_t most = 4;
     const auto texts = rank_texts(*benchmark_, rule_.metric);

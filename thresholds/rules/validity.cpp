@@ -359,10 +359,10 @@ class RowCheck {
     }
   }
 
-  // A step is what a rank computes and what it then waits for; what it computes has three phases. Each is a median over
-  // samples of its own, which add up on a GPU; processors are shared with others, from one sample to the next.
-  // On one batch, the loss of every LoRA step of the stored launches falls within ten steps to 71 % of its first, with
-  // adapters on attention alone, and to 1 % with adapters on all products.
+  // The time of a step is the rank's own work, in three phases, and the time that the rank then waits. Each time is a
+  // median over its own samples. On a GPU these medians add up; on CPU cores, which other programs share, they may not.
+  // On one batch, the loss of every LoRA step of the stored launches falls within ten steps to 71 % of the first loss
+  // with adapters on attention only, and to 1 % with adapters on all products.
   void check_losses() {
     constexpr double max_part_of_first = 0.9;
     const Column *first = column("first_loss"), *last = column("last_loss");

@@ -234,7 +234,8 @@ class Judge {
         restarted = true;
         Finding& finding = add_at("watch/restart", host, Status::inconclusive, true,
                                   host + " restarted " + gap + "; it is unknown whether this was on purpose");
-        finding.next = on_host(host, "run last -x reboot shutdown; if nobody restarted the host on purpose, isolate it");
+        finding.next =
+            on_host(host, "run last -x reboot shutdown; if nobody restarted the host on purpose, isolate it");
       }
       if (round.unwatched_s > 0 && !restarted) {
         result_.verdict.notes.push_back("the soak did not measure for " + time(round.unwatched_s) + " " + gap +
@@ -382,7 +383,8 @@ class Judge {
       const std::vector<std::size_t> all(rounds.begin(), rounds.end());
       const auto& name = example[unit];
       add_at("watch/bits", unit, Status::fail, true,
-             "it computed different bits than in its other rounds from the same input with the same algorithm (silent data "
+             "it computed different bits than in its other rounds from the same input with the same algorithm (silent "
+             "data "
              "corruption), " +
                  when(all) + ": " + name.substr(0, name.find(' ')));
     }
@@ -503,9 +505,9 @@ class Judge {
   void speak() {
     std::size_t good = 0;
     for (const SoakRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
-    result_.verdict.summaries.push_back({Judgement::series, std::to_string(good) + " of " +
-                                                                plural(rounds_.size(), "round") +
-                                                                " passed, in " + time(soak_.watched_s())});
+    result_.verdict.summaries.push_back(
+        {Judgement::series,
+         std::to_string(good) + " of " + plural(rounds_.size(), "round") + " passed, in " + time(soak_.watched_s())});
   }
 
   const Soak& soak_;

@@ -63,7 +63,8 @@ void keep_figures(const Measured& measured, SoakRound& round) {
       continue;
     }
     if (auto sums = rank_values(benchmark, "checksum"); !sums.empty()) {
-      // A training step uses the algorithms of its products, so all algorithms of this family are its algorithm.
+      // A training step uses the algorithms of its products, so all algorithms of this family together are the
+      // algorithm of the step.
       const auto& algorithms = benchmark.context->algorithms;
       const auto chosen = algorithms.find(key);
       const auto how = chosen != algorithms.end() ? chosen->second

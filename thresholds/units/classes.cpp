@@ -2,17 +2,18 @@
 //
 // In a class with the shortfalls v of N GPUs (or links), a unit stands out if v - centre exceeds
 //   max(effect, 6 s, min(4 g, t s))
-// - effect: the smallest fault that is worth a repair: 1.2 % if several rows agree, else that of the metric;
+// - effect: the smallest fault that is worth a repair: 1.2 % if several rows agree, else the effect of the metric;
 // - s: 1.4826 times the median distance of the better half from the centre, combined with the known spread of such
-//   chips, which weighs as much as eight GPUs: a few cannot show their own spread. For two or three GPUs s is sqrt(2)
+//   chips, with the weight of eight GPUs, because a few GPUs cannot show their own spread. For two or three GPUs s is
+//   sqrt(2)
 //   times the known spread, since there is only one healthy GPU to compare with;
 // - t: the distance of the worst of N from the centre, in s, if tails are as heavy as those of chips, in all but 1 % of
 //   fleets, above 64 GPUs 0.4 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
 //   does. s includes the noise of rows, whose tails are lighter: t is therefore half of that distance;
 // - g: the distance of the best from the centre. Hardware does not become faster by a fault, so the good side shows
 //   whether tails are that heavy here: with such tails the worst of any number is beyond 4 times the best in
-//   1 / (1 + 4^5) = 0.1 % of fleets. If tails are lighter, g keeps the limit low.
-// A chip that only power slows is not at fault, within the range of healthy chips.
+//   1 / (1 + 4^5) = 0.1 % of fleets. If tails are lighter, g keeps the limit low. A chip that is slow only because of
+//   the power limit is not at fault if it is within the range of healthy chips.
 #include "thresholds/units/classes.hpp"
 
 #include <algorithm>

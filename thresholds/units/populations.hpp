@@ -36,7 +36,7 @@ class DividingFacts {
 };
 
 /// The populations that the columns of a table show: each side has at least 4 GPUs on at least 2 hosts, and their
-/// medians are at least 0.5 % apart. At most one by family:
+/// medians are at least 0.5 % apart. At most one per family:
 /// - by a fact: each GPU with one value is slower than the median of the others, and the rank test proves the
 ///   difference as clearly as for 4 GPUs on each side without an exception. Up to a fifth of the others may be as slow
 ///   as the median with that value, or more than 2.5 % slower than their own median. The latter are suspects of
