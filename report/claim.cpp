@@ -114,8 +114,7 @@ std::string outages_text(const std::vector<Outage>& outages, const std::string& 
                         "hours, proven", "hours, at most"}) +
          text + markdown_rest(outages.size(), shown) +
          "\nProven hours: from the first to the last failed run. Hours at most: from the first failed run to the next "
-         "good "
-         "run, or to now.\n";
+         "good run, or to now.\n";
 }
 
 std::string money_text(const std::vector<Outage>& outages, const std::string& now, std::optional<double> price) {

@@ -64,7 +64,7 @@ expect "a node that is no host name is refused" says '^error: --node: "a b" is n
 run 2 "$shakedown" ledger add --node=n1
 expect "an event without its kind is refused" says '^error: ledger add: give --event and --node, or --results'
 run not0 "$shakedown" accept --ledger="$PWD/none" --results="$PWD/results"
-expect "a missing ledger is refused before the measurement" says 'none: is no folder; create it once'
+expect "a missing ledger is refused before the measurement" says 'none: is not a folder; create it once'
 expect "  and nothing was measured" [ ! -e results ]
 
 # A writer that is killed leaves nothing that is read.

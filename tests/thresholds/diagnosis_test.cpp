@@ -173,7 +173,7 @@ TEST(Culprits, NameASlowGpuWithAllThatIdentifiesIt) {
   EXPECT_EQ(d.places[0].pci, "0000:13:00.0");
   EXPECT_NEAR(*d.percent, 6, 0.3);
   EXPECT_GT(*d.mads, 5);
-  EXPECT_EQ(d.detail, "GEMM, HBM and copies to and from it are slow; the clock is normal");
+  EXPECT_EQ(d.detail, "GEMM, HBM and copies to and from the GPU are slow; the clock is normal");
   EXPECT_EQ(d.telemetry, "1465 MHz (peers 1465) in gemm");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi -q -i GPU-1003 -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
   EXPECT_EQ(d.evidence_count, 16u) << "GEMM, HBM, and 14 copies";
@@ -186,7 +186,7 @@ TEST(Culprits, NameACoreAndNoGpuOnTheHostBackend) {
   const auto culprits = run.culprits();
   ASSERT_FALSE(culprits.empty());
   EXPECT_EQ(causes_text(culprits.front()), "busy core");
-  EXPECT_EQ(culprits.front().detail, "memory is slow; GEMM and copies to and from it are normal, and so is the clock");
+  EXPECT_EQ(culprits.front().detail, "memory is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
   EXPECT_EQ(culprits.front().next, "ssh node0 ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
 }
 
@@ -206,7 +206,7 @@ TEST(Culprits, LetNoNameIntoTheCommandThatComesNext) {
 TEST(Culprits, SayWhatOfASlowGpuIsHealthy) {
   Measured run;
   run.memory[6] *= 0.95;
-  EXPECT_EQ(only(run.culprits()).detail, "HBM is slow; GEMM and copies to and from it are normal, and so is the clock");
+  EXPECT_EQ(only(run.culprits()).detail, "HBM is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
 }
 
 TEST(Culprits, NameASlowLinkByBothEnds) {
@@ -236,7 +236,7 @@ TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
   Measured ports = run;
   ports.slow_copies(5, 0.9);
   EXPECT_EQ(only(ports.culprits()).detail,
-            "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
+            "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected");
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
@@ -253,12 +253,12 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
   EXPECT_EQ(causes_text(both), "slow link or slow GPU");
   EXPECT_EQ(both.places[0].rank, 5);
   EXPECT_EQ(both.detail,
-            "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected");
+            "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected");
   Measured out;
   out.slow_copies(5, 0.9, true, false);
   const Diagnosis one = only(out.culprits());
   EXPECT_EQ(one.places[0].rank, 5);
-  EXPECT_EQ(one.detail, "all copies out of it are slow, copies into it are normal");
+  EXPECT_EQ(one.detail, "all copies out of the GPU are slow, copies into the GPU are normal");
 }
 
 TEST(Culprits, NameBothCausesWhereTwoGpusCannotTellThemApart) {
@@ -341,7 +341,7 @@ TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow GPU");
   EXPECT_EQ(d.places.at(0).rank, 1);
-  EXPECT_EQ(d.detail.rfind("GEMM, HBM and copies to and from it are slow", 0), 0U) << d.detail;
+  EXPECT_EQ(d.detail.rfind("GEMM, HBM and copies to and from the GPU are slow", 0), 0U) << d.detail;
 }
 
 TEST(Culprits, BlameALinkWhereTheGpusAtItsEndsAreAsFastAsOthers) {
@@ -367,7 +367,7 @@ TEST(Culprits, BlameTheGpuThatAnotherProgramHadWhereOnlyCollectivesAreSlow) {
   EXPECT_EQ(causes_text(d), "slow GPU");
   ASSERT_EQ(d.places.size(), 1U);
   EXPECT_EQ(d.places[0].rank, 5);
-  EXPECT_EQ(d.detail, "another program used it when the run began, and all ranks wait for this GPU");
+  EXPECT_EQ(d.detail, "another program used this GPU when the run began, and all ranks wait for the GPU");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi -q -i GPU-1005 -d PIDS");
 }
 
@@ -550,7 +550,7 @@ TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
     run.slow_copies(1, 0.5);
     const Diagnosis d = only(run.culprits(copy_rules()));
     EXPECT_EQ(d.detail,
-              "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected")
+              "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected")
         << ranks;
     ASSERT_EQ(d.places.size(), 1u);
     EXPECT_EQ(d.places[0].rank, 1) << ranks;

@@ -225,7 +225,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_EQ(findings[0].key, "machine/memory/rank:2");
   EXPECT_EQ(findings[0].severity, Severity::warn);
   EXPECT_EQ(findings[0].worst->rank, 2);
-  EXPECT_NE(findings[0].detail.find("512 MiB more of its memory are in use after hbm"), std::string::npos);
+  EXPECT_NE(findings[0].detail.find("512 MiB more GPU memory are in use after hbm"), std::string::npos);
   EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
   EXPECT_TRUE(judge_leaked_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
   auto hbm_results = kept.results();
@@ -544,7 +544,7 @@ TEST(Machine, MissesGpusOfTheBusThatNobodyMeasured) {
   builder.context.inventory[0].pci_gpus = 8;
   const Finding finding = judged({builder.results("gemm.json")}, "machine/gpus");
   EXPECT_EQ(finding.status, Status::missing);
-  EXPECT_EQ(finding.detail, "7 GPUs of node0 measured, it has 8 (gemm.json)");
+  EXPECT_EQ(finding.detail, "7 GPUs of node0 measured, but the host has 8 (gemm.json)");
 }
 
 TEST(Machine, CountsOnlyTheGpusThatAMaskAllowsAndSaysSo) {

@@ -120,7 +120,7 @@ TEST(Writer, LeavesOutRanksWhereMostAreUnknownAndTheReaderFillsThemIn) {
   }
   EXPECT_TRUE(
       mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":\"x\"}")), "by_rank.tflops: expected numbers or null"));
-  EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":1,\"3\":2}")), "is there twice"));
+  EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":1,\"3\":2}")), "occurs twice"));
 }
 
 TEST(Reader, RefusesWhatNoRankCanHaveSaidAndNamesTheMember) {
@@ -175,7 +175,7 @@ TEST(Reader, ReturnsLinksAndRefusesThoseThatCannotBe) {
   EXPECT_TRUE(mentions(refused({-1, 0, "SHM"}), where + ".src: expected a whole number"));
   EXPECT_TRUE(mentions(refused({1, 1, "SHM"}), where + ": connects rank 1 with itself"));
   EXPECT_TRUE(mentions(refused({1, 0, ""}), where + ".via: is empty"));
-  EXPECT_TRUE(mentions(refused({0, 1, "P2P/CUMEM"}), where + ": is there twice"));
+  EXPECT_TRUE(mentions(refused({0, 1, "P2P/CUMEM"}), where + ": is listed twice"));
 }
 
 TEST(Reader, ReturnsWhatTheWriterWasGiven) {

@@ -259,7 +259,7 @@ TEST(Input, WithAKeyTwiceIsRefused) {
     const auto at = text.find(once);
     ASSERT_NE(at, std::string::npos);
     const std::string found = outcome("gemm", text.replace(at, once.size(), twice));
-    EXPECT_NE(found.find("gemm.json: the key \"" + once.substr(1, once.find(':') - 2) + "\" is there twice"),
+    EXPECT_NE(found.find("gemm.json: the key \"" + once.substr(1, once.find(':') - 2) + "\" occurs twice"),
               std::string::npos)
         << found;
   }

@@ -93,7 +93,7 @@ std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
   }
   for (const auto& [rank, times] : late) {
     if (barriers < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(barriers)) continue;
-    return std::pair(rank, "comes " + fmt::format("{:.0f}", median(delays[rank])) + " us after the others to " +
+    return std::pair(rank, "arrives " + fmt::format("{:.0f}", median(delays[rank])) + " us after the other ranks at " +
                                std::to_string(times) + " of " + plural(barriers, "benchmark"));
   }
   for (const auto& [rank, times] : last) {
@@ -156,7 +156,7 @@ std::optional<Diagnosis> shared_gpu(const RunEvidence& run) {
   }
   if (shared.empty() || shared.size() == run.size()) return std::nullopt;
   Diagnosis d = run.diagnosis({Cause::slow_gpu}, shared);
-  d.detail = "another program used it when the run began, and all ranks wait for this GPU";
+  d.detail = "another program used this GPU when the run began, and all ranks wait for the GPU";
   d.next = run.on_host(shared.front(), "nvidia-smi -q -i " + run.gpu(shared.front()) + " -d PIDS");
   return d;
 }
@@ -174,8 +174,9 @@ Explanation explain_collectives(const RunEvidence& run, const std::vector<Diagno
   if (const auto late = late_rank(run)) {
     Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});
     d.fails = !slow.empty();
-    d.detail = late->second + (is_named(found, run.facts(late->first)) ? "" : "; its GPU is as fast as the others") +
-               ": check its CPU core";
+    d.detail = late->second +
+               (is_named(found, run.facts(late->first)) ? "" : "; the GPU of the rank is as fast as the others") +
+               ": check the CPU core of the rank";
     d.next = run.on_host(late->first, "top -b -n 1 -1 | head -40");
     if (d.fails) add_evidence(d, std::move(slow));
     return {.suspect = std::move(d)};

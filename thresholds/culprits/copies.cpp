@@ -168,8 +168,8 @@ void SlowCopies::judge_side(int rank, bool out, std::vector<Diagnosis>& found) {
   if (evidence.empty()) return;
   Diagnosis d = evidence_.diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
   d.fails = evidence_.counts(evidence);
-  d.detail = out ? "all copies out of it are slow, copies into it are normal"
-                 : "all copies into it are slow, copies out of it are normal";
+  d.detail = out ? "all copies out of the GPU are slow, copies into the GPU are normal"
+                 : "all copies into the GPU are slow, copies out of the GPU are normal";
   d.next = evidence_.on_host(rank, "nvidia-smi nvlink -e -i " + evidence_.gpu(rank));
   add_evidence(d, std::move(evidence));
   found.push_back(std::move(d));

@@ -88,7 +88,7 @@ class Investigation {
       std::vector<std::string> slow, healthy;
       (gemm ? slow : healthy).push_back("GEMM");
       (memory ? slow : healthy).push_back(on_host ? "memory" : "HBM");
-      (ports ? slow : healthy).push_back("copies to and from it");
+      (ports ? slow : healthy).push_back("copies to and from the GPU");
       const auto are = [](const std::vector<std::string>& parts, const char* state) {
         const bool is_one = parts.size() == 1 && !parts.front().starts_with("copies");
         return joined(parts, ", ", " and ") + (is_one ? " is " : " are ") + state;
@@ -103,26 +103,27 @@ class Investigation {
       Diagnosis d = evidence_.diagnosis(
           explained ? std::vector{Cause::power_or_heat} : std::vector{own, Cause::power_or_heat}, {rank});
       d.detail = explained ? "GEMM is slow but normal per GHz, because its clock is " + percent_text(*clock) +
-                                 " below that of its peers"
+                                 " below that of the peers"
                            : "GEMM is slow; its clock was not recorded";
       d.next = look;
       return d;
     }
     if (ports) {
       Diagnosis d = evidence_.diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
-      d.detail = "all copies to it and from it are slow, but its GEMM and HBM are normal; its ports are suspected";
+      d.detail =
+          "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected";
       d.next = evidence_.on_host(rank, "nvidia-smi nvlink -s -i " + evidence_.gpu(rank));
       return d;
     }
     if (evidence_.is_slow(rank, Aspect::pcie)) {
       Diagnosis d = evidence_.diagnosis({Cause::slow_link}, {rank});
-      d.detail = "copies between it and host memory are slow; its PCIe link is suspected";
+      d.detail = "copies between the GPU and host memory are slow; the PCIe link is suspected";
       d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " | grep -A12 'GPU Link Info'");
       return d;
     }
     if (evidence_.is_slow(rank, Aspect::processor)) {
       Diagnosis d = evidence_.diagnosis({Cause::busy_core}, {rank});
-      d.detail = "the CPU core that feeds it is busy or slow" + taken_from(rank) + "; its GPU is normal";
+      d.detail = "the CPU core that feeds the GPU is busy or slow" + taken_from(rank) + "; the GPU is normal";
       d.next = processes;
       return d;
     }
@@ -194,8 +195,8 @@ class Investigation {
     d.places = {host_culprit(host)};
     d.place_count = 1;
     d.detail = nearly ? std::to_string(slow_ranks.size()) + " of its " + plural(ranks.size(), "rank") + " are outliers"
-               : only_own ? "its GPUs and links are normal"
-                          : "its ranks are slower than those of the other hosts";
+               : only_own ? "the GPUs and links of the host are normal"
+                          : "the ranks of the host are slower than those of the other hosts";
     d.detail += alone(host) + facts_.hint(ranks);
     d.heat = std::ranges::any_of(ranks, [&](int rank) { return telemetry().hot(rank); });
     d.next = command_on(host, ranks.size(), evidence.empty() ? "gemm" : evidence.front().key.family());
@@ -215,8 +216,8 @@ class Investigation {
       }
     }
     if (!measured) return "";
-    return slow ? "; the AllReduce inside it is also slow, so the node is at fault and not the network"
-                : "; the AllReduce inside it is normal";
+    return slow ? "; the AllReduce inside the host is also slow, so the node is at fault and not the network"
+                : "; the AllReduce inside the host is normal";
   }
 
   // Adds hosts that are slightly slower and are the only ones with another value of a fact, such as the VBIOS. Either

@@ -113,7 +113,7 @@ std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& be
     for (const auto& [other, theirs] : of_before) {
       if (!is_copy(figures, theirs)) continue;
       notes.push_back("launch " + launch + " is in the baseline" + (other == launch ? "" : " as " + other) +
-                      ": leave it out of one side");
+                      ": leave this launch out of one side");
     }
   }
   return notes;
@@ -181,7 +181,7 @@ Baseline merge(const std::vector<Baseline>& baselines) {
           const auto [place, fresh] = mine.series[metric].launches.emplace(launch, values);
           if (!fresh && place->second != values) {
             throw InputError(key + " " + metric + " of launch " + launch + " has other figures in another baseline; " +
-                             "one of them is wrong");
+                             "one of the baselines is wrong");
           }
         }
         mine.series[metric].ranks.insert(series.ranks.begin(), series.ranks.end());

@@ -138,13 +138,13 @@ std::optional<std::string> LaunchPlan::note() const {
   for (const auto& [name, place] : now_) new_sessions.insert(place.session);
   if (old_sessions == new_sessions) return std::nullopt;
   if (hosts_[0] != hosts_[1]) {
-    return "other hosts, " + joined(hosts_[1]) + " and " + joined(hosts_[0]) +
-           " in the baseline: a difference may come from the machine";
+    return "other hosts than in the baseline, " + joined(hosts_[1]) + " instead of " + joined(hosts_[0]) +
+           ": a difference may come from the machine";
   }
   if (!gpus_[0].empty() && !gpus_[1].empty() && gpus_[0] != gpus_[1]) {
     return "other GPUs (UUIDs) than in the baseline: a difference may come from the machine";
   }
-  return "old and new were measured in different sessions: a difference may come from the day";
+  return "old and new launches were measured in different sessions: a difference may come from the day";
 }
 
 }  // namespace shakedown

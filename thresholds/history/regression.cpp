@@ -107,7 +107,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
     change.trend = Trend::better;
   } else if (is_noisy) {
     change.trend = Trend::noisy;
-    change.detail = "only a loss of " + percent_text(named) + " would be seen";
+    change.detail = "only a loss of " + percent_text(named) + " would be detected";
   } else if (-pair.gain < pair.effect && -pair.gain + pair.margin((1 - change_confidence) / 2) < 2 * pair.effect) {
     change.trend = Trend::same;
   } else {
@@ -193,7 +193,7 @@ class Comparison {
     change.after_count = y.size();
     if (sends_nothing(change.key, now_.ranks)) {
       change.trend = Trend::noisy;
-      change.detail = "one rank sends nothing";
+      change.detail = "a collective of one rank sends no data";
       return;
     }
     const double sign = lower_is_better(change.metric) ? -1 : 1, size = std::abs(*change.before);

@@ -112,7 +112,7 @@ void FleetJudge::add(const std::vector<Results>& run, const Verdict& verdict, co
       add_reason(node, own.undecided_because.front());
       if (node.next.empty()) node.next = headline_of(verdict).fault.next;
     }
-    if (!newer.empty()) doubt(node, "its newest run, " + newer + ", is incomplete", "measure it again");
+    if (!newer.empty()) doubt(node, "its newest run, " + newer + ", is incomplete", "measure the node again");
     fleet_.gpus += node.ranks;
     if (!complete) node.not_compared = "its run is incomplete";
     if (verdict.hosts > 1) node.not_compared = "its run has several nodes, which were compared with each other";

@@ -66,7 +66,7 @@ LedgerFigures read_figures_of(const LedgerEvent& event, const fs::path& file) {
   if (document.is_discarded()) field.refuse("is not JSON");
   auto figures = read_as<LedgerFigures>(field["figures"]);
   for (const auto& [name, values] : figures.by_gpu) {
-    if (values.size() != event.gpus.size()) field["figures"].refuse(name + " has not one value for each GPU");
+    if (values.size() != event.gpus.size()) field["figures"].refuse(name + " does not have one value for each GPU");
   }
   return figures;
 }
@@ -83,7 +83,7 @@ void require_ledger(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw CannotWrite("--ledger: " + folder.string() +
-                      ": is no folder; create it once, with mkdir, on a file system of all nodes");
+                      ": is not a folder; create it once, with mkdir, on a file system that all nodes share");
   }
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
     throw CannotWrite("--ledger: " + folder.string() + ": cannot be written: " +

@@ -28,8 +28,9 @@ Fault parse_fault(std::string_view text) {
   if (colon == std::string_view::npos && has_no_part(*what)) return fault;
   fault.part = whole_number<double>(colon == std::string_view::npos ? "" : text.substr(colon + 1)).value_or(0);
   if (!(fault.part > 0 && fault.part < 1)) {
-    throw InputError(fmt::format("fault \"{}\": has no part of the rate; write one above 0 and below 1, as in {}:0.05",
-                                 text, name(*what)));
+    throw InputError(fmt::format(
+        "fault \"{}\": lacks the fraction of the rate that is lost; write a number above 0 and below 1, as in {}:0.05",
+        text, name(*what)));
   }
   return fault;
 }

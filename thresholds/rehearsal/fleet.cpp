@@ -376,7 +376,7 @@ Results Fleet::results(std::string_view family) const {
     const double when = static_cast<double>(i) / static_cast<double>(plan_.size() - 1);
     if (plan_[i].name == family) return {plan_[i].name + ".json", context(plan_[i]), rows_of(plan_[i], when)};
   }
-  throw InputError(fmt::format("{}: is no family of the plan; name one that the results have", family));
+  throw InputError(fmt::format("{}: is not a family of the plan; name a family of the results", family));
 }
 
 Row Fleet::measure(std::string_view key, int number) const {
@@ -386,7 +386,7 @@ Row Fleet::measure(std::string_view key, int number) const {
     }
   }
   if (key_part(key, "src").empty())
-    throw InputError(fmt::format("{}: is no row of the plan; name one that the results have", key));
+    throw InputError(fmt::format("{}: is not a row of the plan; name a row of the results", key));
   const auto source = key_number(key, "src"), destination = key_number(key, "dst");
   return row_of(copy_alone(key_part(key, "op") == "read", key_part(key, "engine") == "sm",
                            static_cast<int>(source.value_or(0)), static_cast<int>(destination.value_or(1))),

@@ -24,7 +24,7 @@ class Members {
       try {
         value = node.as<double>();
       } catch (const YAML::Exception&) {
-        refuse(name, "is no number; write one, as in 0.02");
+        refuse(name, "is not a number; write a number such as 0.02");
       }
       if (!(value >= least && value <= most)) refuse(name, fmt::format("must be from {} to {}", least, most));
     };
@@ -57,7 +57,7 @@ class Members {
   }
 
   void read(const YAML::Node& node) const {
-    if (!node.IsMap()) refuse("", "is no map; write {member: number}");
+    if (!node.IsMap()) refuse("", "is not a map; write {member: number}");
     for (const auto& entry : node) {
       const auto name = entry.first.as<std::string>();
       const auto reader = readers_.find(name);
@@ -149,7 +149,7 @@ void read_into(const std::filesystem::path& file, Noise& noise) {
   } catch (const YAML::BadFile&) {
     throw InputError(file.string() + ": cannot be read; name a file of thresholds/rehearsal/noise");
   } catch (const YAML::Exception& error) {
-    throw InputError(fmt::format("{}: is no YAML: {}; correct it", file.string(), error.what()));
+    throw InputError(fmt::format("{}: is not YAML: {}; correct the syntax", file.string(), error.what()));
   }
   if (const auto include = document["include"]) {
     const auto included = file.parent_path() / include.as<std::string>();

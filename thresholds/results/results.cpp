@@ -254,7 +254,7 @@ void require_links_of(const std::vector<NcclLink>& links, const Field& list, int
     }
     if (link.src == link.dst) field.refuse("connects rank " + std::to_string(link.src) + " with itself");
     if (link.via.empty()) field["via"].refuse("is empty");
-    if (!seen.insert(link).second) field.refuse("is there twice");
+    if (!seen.insert(link).second) field.refuse("is listed twice");
   });
 }
 

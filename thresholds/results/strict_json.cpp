@@ -43,7 +43,7 @@ class StrictDocument : public json::json_sax_t {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     const auto [member, fresh] = open_.back()->emplace(name, nullptr);
-    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" is there twice in one object");
+    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" occurs twice in one object");
     member_ = &*member;
     if (open_.size() == 1) list_ = name;
     return true;

@@ -63,7 +63,7 @@ class Checker {
     const double least = allreduce_of_copy * *copy;
     f.limit = {LimitKind::min, least};
     f.source = "peer copies: median " + number_text(*copy) + " GB/s; a healthy AllReduce reaches " +
-               fmt::format("{:.2f}", allreduce_of_copy) + " of it or more";
+               fmt::format("{:.2f}", allreduce_of_copy) + " of this rate or more";
     f.detail = "AllReduce " + fmt::format("{:.2f}", busbw / *copy) + " of the peer copies";
     if (busbw < least) {
       f.status = Status::fail;

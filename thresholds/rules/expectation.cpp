@@ -54,7 +54,7 @@ Expected parse_expected(const std::string& text) {
       refuse("\"" + part + "\" is unknown");
     }
   }
-  if (!expected.ranks && !expected.hosts && !expected.backend) refuse("it is empty");
+  if (!expected.ranks && !expected.hosts && !expected.backend) refuse("the value is empty");
   return expected;
 }
 

@@ -42,7 +42,7 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
       f.offenders = {*f.worst};
       f.offender_count = 1;
       f.detail = fmt::format(
-          "{:.0f} MiB more of its memory are in use after {} than before: kept by the program, or used by "
+          "{:.0f} MiB more GPU memory are in use after {} than before: kept by the program, or used by "
           "another",
           kept, own);
       f.source = "memory in use, as reported by the driver";

@@ -52,7 +52,8 @@ const HostFacts* facts_of(const Context& context, const std::string& host) {
 
 Finding judge_complete(const Files& files, const JudgeOptions& options) {
   Finding finding = pass(Code::complete, "all runs ended");
-  if (options.unfinished) set(finding, Status::missing, *options.unfinished, "wait for its end, or measure again");
+  if (options.unfinished)
+    set(finding, Status::missing, *options.unfinished, "wait for the end of the run, or measure again");
   for (const Results& file : files) {
     if (file.context.complete) continue;
     const std::string family = file.rows.empty() ? file.file.stem().string() : file.rows.front().key.family();
@@ -327,12 +328,12 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
       const int n = static_cast<int>(measured.size());
       const int expected = known.value_or(n);
       if (!known) {
-        set(finding, Status::missing, file_name(file) + ": how many GPUs " + host + " has is unknown",
+        set(finding, Status::missing, file_name(file) + ": the number of GPUs of " + host + " is unknown",
             "give the expected number of ranks: --expect=ranks=N, or --roster=FILE");
       } else if (n != expected) {
         compare(finding, n, expected, "GPUs");
         set(finding, n < expected ? Status::missing : Status::fail,
-            plural(n, "GPU") + " of " + host + " measured, it has " + std::to_string(expected) +
+            plural(n, "GPU") + " of " + host + " measured, but the host has " + std::to_string(expected) +
                 (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : "") + in_file(file),
             "nvidia-smi on " + host + "; start one rank per GPU and measure again");
       } else if (of_kind && !facts->masked_gpus && n < *of_kind) {
@@ -340,7 +341,7 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
         set(finding, Status::missing,
             file_name(file) + ": " + host + " shows " + plural(n, "GPU") + ", and machines of this kind have " +
                 std::to_string(*of_kind) + " (gpus_per_host of the profile)",
-            "nvidia-smi and lspci on " + host + ": one may have fallen off the bus");
+            "nvidia-smi and lspci on " + host + ": a GPU may have fallen off the bus");
       } else if (facts->masked_gpus && facts->pci_gpus && *facts->masked_gpus < *facts->pci_gpus) {
         masks.insert(facts->mask.value_or("a mask on " + host));
       }
@@ -350,7 +351,7 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
       }
     }
   }
-  for (const std::string& mask : masks) finding.detail += "; only those that a mask allows: " + mask;
+  for (const std::string& mask : masks) finding.detail += "; only the GPUs that a mask allows: " + mask;
   return finding;
 }
 

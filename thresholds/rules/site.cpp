@@ -137,7 +137,7 @@ std::vector<std::string> read_rails(const Yaml& yaml) {
   for (const std::string& word : read_words(yaml, "rail")) {
     for (const std::string& name : expand_hosts(word)) {
       const auto rail = name.find('/') == std::string::npos ? name + "/1" : name;
-      if (!rails.insert(rail).second) yaml.refuse("rail \"" + rail + "\" is there twice; remove one");
+      if (!rails.insert(rail).second) yaml.refuse("rail \"" + rail + "\" is listed twice; remove one");
     }
   }
   return {rails.begin(), rails.end()};

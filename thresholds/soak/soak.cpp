@@ -383,8 +383,8 @@ class Judge {
       const std::vector<std::size_t> all(rounds.begin(), rounds.end());
       const auto& name = example[unit];
       add_at("watch/bits", unit, Status::fail, true,
-             "it computed different bits than in its other rounds from the same input with the same algorithm (silent "
-             "data "
+             "the GPU computed different bits than in its other rounds from the same input with the same algorithm "
+             "(silent data "
              "corruption), " +
                  when(all) + ": " + name.substr(0, name.find(' ')));
     }
