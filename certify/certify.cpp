@@ -32,7 +32,7 @@ struct Draft {
   }
 };
 
-/// Returns the folder of the run to certify. Errors: InputError if it is no folder of one complete run.
+/// Returns the folder of the run to certify. Errors: InputError if it is not the folder of one complete run.
 fs::path run_of(const Arguments& arguments) {
   if (arguments.results.size() != 1) throw InputError("certify needs --results=DIR, the folder of one run; see --help");
   if (arguments.key.empty()) throw InputError("certify needs --key=FILE, a key of ssh-keygen; see --help");

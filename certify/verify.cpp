@@ -99,8 +99,8 @@ std::vector<std::string> differences(const Verdict& theirs, const Verdict& ours)
   return lines;
 }
 
-/// Returns the files of rules that this machine and the certificate do not have alike. All count, since a part without
-/// rules and a profile of other GPUs can decide a verdict and be named by none of its findings.
+/// Returns the files of rules that this machine and the certificate do not have alike. Every file counts, because a
+/// part without rules, or a profile of other GPUs, can decide a verdict although no finding names it.
 std::set<std::string> other_files(const fs::path& own) {
   const auto folder = is_folder(own) ? own : own.parent_path();
   std::set<std::string> all, files;
@@ -198,7 +198,7 @@ void verify_here(const std::string& bytes, const Arguments& arguments, const std
 
 void refuse_huge(const fs::path& archive) {
   const TimedCall call("stat", archive);
-  std::error_code none;  // of a file that cannot be read; read_file then says why
+  std::error_code none;  // ignored, because read_file reports why a file cannot be read
   if (const auto size = fs::file_size(archive, none); !none && size > max_archive_bytes) {
     throw Refused("is larger than 8 GiB");
   }

@@ -33,7 +33,7 @@ std::string own_namespaces(const std::filesystem::path& root = "/");
 
 /// Returns the number of ranks of a host whose namespaces are not those of rank `own`, from those of all ranks. CUDA
 /// shares no memory of a GPU with them. A number above 0 has an explanation such as "local ranks 1, 2 are in other
-/// containers". Unknown if those of rank `own` are.
+/// containers". Unknown if the namespaces of rank `own` are unknown.
 Fact ranks_apart(const std::vector<std::string>& namespaces, std::size_t own);
 
 }  // namespace shakedown

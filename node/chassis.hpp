@@ -11,8 +11,8 @@
 
 namespace shakedown {
 
-/// Returns fans_failed: fans with an alarm or a fault, with their names, as Linux reports them (hwmon). Unknown without
-/// such files, as where only the BMC sees the fans.
+/// Returns fans_failed: fans with an alarm or a fault, with their names, as Linux reports them (hwmon). Unknown if
+/// Linux does not report fans, for example because only the BMC reads them.
 Facts fan_facts(const std::filesystem::path& root);
 
 /// Asks the BMC for its latest events with ipmitool; nullopt if the host has no BMC. A BMC needs about 20 ms for each
@@ -23,7 +23,7 @@ std::optional<CommandOutput> read_bmc_log(const std::filesystem::path& root);
 /// output of `ipmitool sel list`. The kinds of events are those of events.yaml. An event without a date is left out.
 Facts bmc_facts(const std::optional<CommandOutput>& log, std::chrono::system_clock::time_point since);
 
-/// Returns the time of the host's start, minus a day, since the clock of a BMC may be of any time zone.
+/// Returns the time of the host's start, minus a day, because the clock of a BMC may be in any time zone.
 std::chrono::system_clock::time_point start_for_bmc(const std::filesystem::path& root);
 
 }  // namespace shakedown

@@ -25,8 +25,8 @@ std::optional<std::vector<std::string>> lossless_priorities(const std::string& t
   return priorities;
 }
 
-/// Returns true if the table {"dscp_prio": [[26, 3], ...]} has an entry. dcb leaves out what is empty. nullopt for
-/// another text.
+/// Returns true if the table {"dscp_prio": [[26, 3], ...]} has an entry. dcb omits empty tables. nullopt for another
+/// text.
 std::optional<bool> has_dscp(const std::string& text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (!document.is_object()) return std::nullopt;
@@ -41,7 +41,7 @@ std::string told_by_dcb(const std::string& table, const std::string& interface, 
   return said.started && said.code == 0 ? said.text : "";
 }
 
-/// Returns the fact with the number and the names of these ports; unknown if no port tells.
+/// Returns the fact with the number and the names of these ports; unknown if no port reports it.
 Fact number_of_ports(const std::optional<std::vector<std::string>>& names) {
   return names ? number_fact(static_cast<double>(names->size()), joined(*names)) : Fact{};
 }

@@ -11,10 +11,10 @@
 
 namespace shakedown {
 
-/// The tables of the kernel for one port, in the JSON of dcb (iproute2). Empty where dcb cannot tell.
+/// The tables of the kernel for one port, in the JSON of dcb (iproute2). A table that dcb cannot read is empty.
 struct PriorityTables {
   std::string pfc = {}, app = {};
-  /// True if the driver trusts DSCP exactly while the table has an entry for it, as that of NVIDIA's NICs does
+  /// True if the driver trusts DSCP if and only if the table has an entry for DSCP, as the driver of NVIDIA's NICs does
   /// (mlx5, en_dcbnl.c).
   bool trusts_by_table = false;
 };
@@ -26,7 +26,7 @@ std::map<std::string, PriorityTables> read_flow_control(const std::filesystem::p
                                                         const std::vector<std::string>& rails);
 
 /// Returns roce_pfc: the priorities that are lossless ("3", or by port if they differ), roce_without_pfc: rails without
-/// one, and roce_without_dscp: rails that do not trust DSCP. Unknown if no port tells.
+/// a lossless priority, and roce_without_dscp: rails that do not trust DSCP. Unknown if no port reports it.
 Facts flow_control_facts(const std::map<std::string, PriorityTables>&);
 
 }  // namespace shakedown

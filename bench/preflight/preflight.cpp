@@ -48,7 +48,7 @@ Facts host_facts(World& world, const InspectionContext& context) {
   if (context.backend == Backend::cuda) facts["gpus_missing_in_cuda"] = missing_in_cuda(context);
   facts.merge(fan_facts(context.root));
   facts.merge(bmc_facts(read_bmc_log(context.root), start_for_bmc(context.root)));
-  // Without NVIDIA's driver package, sysfs does not have the trust mode, but a table of the kernel tells it.
+  // Without NVIDIA's driver package, sysfs does not have the trust mode, but a table of the kernel shows it.
   if (!facts["roce_without_dscp"].number) facts.erase("roce_without_dscp");
   facts.merge(flow_control_facts(read_flow_control(context.root, context.host.ports, context.host.rails)));
   return facts;

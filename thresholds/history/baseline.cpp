@@ -105,7 +105,7 @@ std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& be
       for (auto b = std::next(a); b != set->end(); ++b) {
         if (!is_copy(a->second, b->second)) continue;
         notes.push_back("launches " + a->first + " and " + b->first +
-                        " have the same figures: one is a copy; leave it out");
+                        " have the same figures: one is a copy of the other; leave the copy out");
       }
     }
   }
