@@ -37,7 +37,7 @@ fs::path run_of(const Arguments& arguments) {
   if (arguments.results.size() != 1) throw InputError("certify needs --results=DIR, the folder of one run; see --help");
   if (arguments.key.empty()) throw InputError("certify needs --key=FILE, a key of ssh-keygen; see --help");
   const auto& named = arguments.results.front();
-  if (!is_folder(named)) throw InputError(named.string() + ": is no folder; name that of a run");
+  if (!is_folder(named)) throw InputError(named.string() + ": is not a folder; name the folder of a run");
   const TimedCall call("stat", named);
   const auto folder = fs::canonical(named);
   if (path_exists(folder / soak_file)) {

@@ -40,14 +40,14 @@ void sign(const std::filesystem::path& file, const std::filesystem::path& key) {
   const auto done = keygen({"sign", "-f", key, "-n", name_space, file}, "/dev/null");
   if (done.code == 0) return;
   throw InputError("--key: " + key.string() + ": cannot sign: " + said(done) +
-                   "; name a key without a passphrase, or the public key of one that ssh-agent has");
+                   "; name a key without a passphrase, or the public key of a key in ssh-agent");
 }
 
 std::string signer_of(const std::filesystem::path& file, const std::filesystem::path& signature,
                       const std::filesystem::path& allowed) {
   const auto name = signature.filename().string();
   const auto good = keygen({"check-novalidate", "-n", name_space, "-s", signature}, file);
-  if (good.code != 0) throw Refused(name + ": is no signature of " + file.filename().string() + ": " + said(good));
+  if (good.code != 0) throw Refused(name + ": is not a signature of " + file.filename().string() + ": " + said(good));
   // ssh-keygen prints: Good "shakedown" signature with ED25519 key SHA256:...
   const std::string line = said(good), with = " with ";
   const auto key = line.substr(std::min(line.size(), line.find(with) + with.size()));

@@ -77,7 +77,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
     return file.extension() == ".json" || file.extension() == ".jsonl";
   };
   if (std::none_of(files.begin(), files.end(), is_result)) {
-    throw InputError(folder.string() + ": no results in this folder; name that of a run with --results=DIR");
+    throw InputError(folder.string() + ": no results in this folder; name the folder of a run with --results=DIR");
   }
   return files;
 }
@@ -197,7 +197,7 @@ std::string name_below(const std::string& name, std::string& top) {
   bool is_plain = path.is_relative() && path.has_filename() && name.find("//") == std::string::npos;
   for (const auto& part : path) is_plain = is_plain && part != ".." && part != ".";
   const auto slash = name.find('/');
-  if (!is_plain || slash == std::string::npos) throw Refused(name + ": is no file below the folder of the archive");
+  if (!is_plain || slash == std::string::npos) throw Refused(name + ": is not a file below the folder of the archive");
   if (top.empty()) top = name.substr(0, slash + 1);
   if (!name.starts_with(top)) throw Refused(name + ": is outside the folder " + top + " of the archive");
   return name.substr(slash + 1);
@@ -222,7 +222,7 @@ std::vector<Member> members_of_tarball(std::string_view bytes) {
     auto name = name_below(shown, top);
     if (!names.insert(name).second) throw Refused(name + ": occurs twice in the archive");
     if (size > bytes.size() - at) {
-      throw Refused(name + ": has " + std::to_string(size) + " bytes, and the archive ends before them");
+      throw Refused(name + ": has " + std::to_string(size) + " bytes, but the archive ends earlier");
     }
     members.push_back({std::move(name), bytes.substr(at, size)});
     at += (size + block - 1) / block * block;

@@ -38,7 +38,7 @@ std::map<std::string, std::string> hashes_in(std::string_view sums) {
 /// Writes the members into the working folder after it has checked signature and hashes. Returns who signed.
 std::string unpack(const std::vector<Member>& all, const fs::path& signers) {
   if (all.size() < 2 || all[0].name != certificate::sums || all[1].name != certificate::signature) {
-    throw Refused("does not begin with SHA256SUMS and its signature, so it is no certificate of shakedown certify");
+    throw Refused("does not begin with SHA256SUMS and its signature, so it is not a certificate of shakedown certify");
   }
   replace_file(certificate::sums, all[0].text);
   replace_file(certificate::signature, all[1].text);
@@ -131,8 +131,10 @@ std::vector<std::string> changed_rules(const Verdict& verdict, const fs::path& o
     throw Refused(which + ": not as on this machine, whose rules give \"" + verdict_line(here.verdict) +
                   "\" instead of \"" + verdict_line(verdict) + "\": " + (lines.empty() ? "" : lines.front()));
   }
-  lines.insert(lines.begin(), fmt::format("{}: not the same here; other limits: {}; the verdict is {} by both", which,
-                                          lines.size(), name(verdict.state)));
+  lines.insert(
+      lines.begin(),
+      fmt::format("{}: differs from the file of this machine; limits that differ: {}; the verdict is {} by both", which,
+                  lines.size(), name(verdict.state)));
   return lines;
 }
 

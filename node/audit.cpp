@@ -179,7 +179,7 @@ const std::array<Audit, 13>& audits() {
       {"governor", slow_governor, "cores wake up slowly, so messages and kernels start late",
        "cpupower frequency-set -g performance", "cpupower-frequency-set(1)"},
       {"nmi_watchdog", parameter_is_on("kernel.nmi_watchdog"),
-       "it interrupts each core and takes a performance counter", "sysctl -w kernel.nmi_watchdog=0",
+       "the NMI watchdog interrupts each core and occupies a performance counter", "sysctl -w kernel.nmi_watchdog=0",
        "Linux, admin-guide/lockup-watchdogs"},
       {"aspm", aspm, "PCIe links save power between transfers, so transfers start late",
        "cat /sys/module/pcie_aspm/parameters/policy", "Linux, kernel-parameters: pcie_aspm.policy=performance"},

@@ -230,11 +230,11 @@ DcgmReport read_dcgm(const CommandOutput& output, int level) {
   if (!output.started) {
     report.trouble = "dcgmi is not installed here";
   } else if (output.timed_out) {
-    report.trouble = program + " was ended because it took too long; --timeout=S gives it more";
+    report.trouble = program + " was ended because it took too long; --timeout=S gives more time";
   } else {
     report = Reader(level).read(output.text);
     if (report.trouble.empty() && output.code != 0 && report.results.empty()) {
-      report.trouble = "no test failed, but it ended with exit code " + std::to_string(output.code);
+      report.trouble = "no test failed, but dcgmi ended with exit code " + std::to_string(output.code);
     }
     if (!report.trouble.empty()) report.trouble = program + ": " + report.trouble;
   }

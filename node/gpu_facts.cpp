@@ -91,7 +91,7 @@ Fact counted(const std::map<int, int>& times_by_code, const std::string& file) {
 
 void add_xids(const std::optional<std::string>& pci, const std::optional<std::vector<Xid>>& xids, Facts& facts) {
   if (!xids || !pci) {
-    const auto why = xids ? "its PCI address is unknown" : "the kernel's log cannot be read";
+    const auto why = xids ? "the PCI address of the GPU is unknown" : "the kernel's log cannot be read";
     facts["xids"] = facts["xids_condemning"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
     return;
   }

@@ -42,7 +42,8 @@ void count_gpus(const std::optional<PciBus>& bus, const Nvml& nvml, const Enviro
   if (on_bus && scheduled && *scheduled < static_cast<int>(on_bus->size())) {
     const double seen = count ? *count : 0, lacking = std::max(0.0, *scheduled - seen);
     facts["gpus_missing"] = number_fact(
-        lacking, lacking > 0 ? "the job was given " + std::to_string(*scheduled) + " GPUs, NVML shows fewer" : "");
+        lacking,
+        lacking > 0 ? "the scheduler gave the job " + std::to_string(*scheduled) + " GPUs, and NVML shows fewer" : "");
   } else if (has_gpus && !nvml.problem().empty()) {
     facts["gpus_missing"] = number_fact(std::nullopt, "NVML fails: " + nvml.problem());
   } else if (on_bus) {
@@ -58,9 +59,10 @@ void count_gpus(const std::optional<PciBus>& bus, const Nvml& nvml, const Enviro
     facts["gpus_not_isolated"] = number_fact(0, "no scheduler");
   } else if (count) {
     const int beyond = std::max(0, static_cast<int>(*count) - *scheduled);
-    facts["gpus_not_isolated"] = number_fact(beyond, beyond == 0 ? ""
-                                                                 : "the job was given " + std::to_string(*scheduled) +
-                                                                       " GPUs and sees " + std::to_string(*count));
+    facts["gpus_not_isolated"] =
+        number_fact(beyond, beyond == 0 ? ""
+                                        : "the scheduler gave the job " + std::to_string(*scheduled) +
+                                              " GPUs, and the job sees " + std::to_string(*count));
   }
 }
 

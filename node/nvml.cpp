@@ -94,7 +94,7 @@ std::vector<NvmlGpu> Nvml::gpus() const {
 
 Answer<NvmlGpu> Nvml::find(const std::optional<std::string>& uuid, const std::optional<std::string>& pci) const {
   if (!library_) return Answer<NvmlGpu>::unknown(problem_);
-  std::string why = "neither its UUID nor its PCI address is known";
+  std::string why = "neither the UUID nor the PCI address of the GPU is known";
   const auto attempt = [&](const abi::GetHandle& function,
                            const std::optional<std::string>& name) -> std::optional<NvmlGpu> {
     if (!name) return std::nullopt;

@@ -34,7 +34,7 @@ bool speaks_for_host(World& world) { return world.on_host().rank() == 0; }
 Fact missing_in_cuda(const InspectionContext& context) {
   if (const auto mask = gpu_mask(process_environment())) return number_fact(0, mask->text);
   const auto nvml = context.host.host.find("gpus_nvml");
-  if (nvml == context.host.host.end() || !nvml->second.number) return number_fact(std::nullopt, "NVML shows none");
+  if (nvml == context.host.host.end() || !nvml->second.number) return number_fact(std::nullopt, "NVML shows no GPUs");
   const auto cuda = probe(Backend::cuda);
   const double missing = std::max(0.0, *nvml->second.number - cuda.devices);
   return number_fact(missing, missing > 0 ? "CUDA shows " + std::to_string(cuda.devices) +

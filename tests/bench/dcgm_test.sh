@@ -69,7 +69,7 @@ judged 4 --dcgm=1
 expect "so is a report that breaks off" refused 'dcgmi diag -r 1: its report is incomplete'
 dcgm "cat $scratch/good.json; exit 9"
 judged 4 --dcgm=1
-expect "so is an exit code that nothing explains" refused 'no test failed, but it ended with exit code 9'
+expect "so is an exit code that nothing explains" refused 'no test failed, but dcgmi ended with exit code 9'
 dcgm "trap 'echo stopped >$scratch/asked; exit 1' TERM; while :; do sleep 0.1; done"
 judged 4 --dcgm=1 --timeout=2
 expect "so is one that hangs, within the limit" refused 'dcgmi diag -r 1 was ended because it took too long'

@@ -114,7 +114,7 @@ run 2 "$shakedown" accept --backend=virtual
 expect "a chip must be named" says '--chip'
 run 2 "$shakedown" accept --chip=b300
 run 2 "$build/bench/bench_gemm" --backend=virtual --chip=b3000
-expect "a chip without a profile is refused, and a near name is offered" says "'b3000' is no profile of a GPU.*b300"
+expect "a chip without a profile is refused, and a near name is offered" says "'b3000' is not a profile of a GPU.*b300"
 run 2 "$shakedown" accept --backend=virtual --chip=b300 --for=1m
 hide_gpus
 run 0 "$build/bench/bench_jitter" --benchmark_list_tests

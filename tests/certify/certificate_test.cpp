@@ -189,7 +189,7 @@ const std::vector<Tampering> files_table{
 
 const std::vector<Tampering> signature_table{
     {"the manifest is edited",
-     "SHA256SUMS.sig: is no signature of SHA256SUMS: ", [](Forgery& f) { raise_value(f), f.hash(); }},
+     "SHA256SUMS.sig: is not a signature of SHA256SUMS: ", [](Forgery& f) { raise_value(f), f.hash(); }},
     {"an unlisted key signs", "which signers does not allow: No principal matched",
      [](Forgery& f) { raise_value(f), f.sign("mallory"); }},
     {"the signer has expired", "expired:1: key has expired", [](Forgery& f) { f.signers = "expired"; }},
@@ -197,29 +197,29 @@ const std::vector<Tampering> signature_table{
      [](Forgery& f) { f.signers = "for_git"; }},
     {"the signature is for another namespace", "namespace does not match", [](Forgery& f) { f.sign("alice", "file"); }},
     {"the signature is not one",
-     "SHA256SUMS.sig: is no signature of SHA256SUMS: ", [](Forgery& f) { f["SHA256SUMS.sig"] = "trust me\n"; }},
+     "SHA256SUMS.sig: is not a signature of SHA256SUMS: ", [](Forgery& f) { f["SHA256SUMS.sig"] = "trust me\n"; }},
     {"the signature is removed", "does not begin with SHA256SUMS and its signature",
      [](Forgery& f) { f.remove("SHA256SUMS.sig"); }},
-    {"the manifest has a line without a hash", "SHA256SUMS.sig: is no signature",
+    {"the manifest has a line without a hash", "SHA256SUMS.sig: is not a signature",
      [](Forgery& f) { f["SHA256SUMS"] += "all good\n"; }},
 };
 
 const std::vector<Tampering> archive_table{
-    {"the archive is truncated in a file", "bytes, and the archive ends before them",
+    {"the archive is truncated in a file", "bytes, but the archive ends earlier",
      [](Forgery& f) { f.changes.emplace_back([](std::string& b) { b.resize(b.size() / 2); }); }},
     {"the end of the archive is missing", "the archive is truncated: its end is missing",
      [](Forgery& f) { f.changes.emplace_back([](std::string& b) { b.resize(b.size() - 1024); }); }},
     {"bytes follow the end", "there are 4096 bytes after the end of the archive",
      [](Forgery& f) { f.changes.emplace_back([](std::string& b) { b += std::string(3584, 'x'); }); }},
-    {"a name leads out of the folder", "1/../../evil: is no file below the folder of the archive",
+    {"a name leads out of the folder", "1/../../evil: is not a file below the folder of the archive",
      [](Forgery& f) { f.files.emplace_back("1/../../evil", "x"); }},
-    {"a name is absolute", "/etc/cron.d/evil: is no file below the folder",
+    {"a name is absolute", "/etc/cron.d/evil: is not a file below the folder",
      [](Forgery& f) { f.files.emplace_back("/etc/cron.d/evil", "x"); }},
     {"there is a second folder", "2/gemm.json: is outside the folder 1/ of the archive",
      [](Forgery& f) { f.files.emplace_back("2/gemm.json", "x"); }},
     {"a file is a symbolic link", "1/results/gemm.json: is a link, a folder or a device",
      [](Forgery& f) { f.header(gemm, 156, "2"); }},
-    {"a file is huge", "results/gemm.json: has 8589934591 bytes, and the archive ends before them",
+    {"a file is huge", "results/gemm.json: has 8589934591 bytes, but the archive ends earlier",
      [](Forgery& f) { f.header(gemm, 124, "77777777777"); }},
     {"a size is binary", "1/results/gemm.json: its size is not readable",
      [](Forgery& f) { f.header(gemm, 124, "\x80\x7f"); }},
@@ -369,9 +369,9 @@ TEST_F(Certificate, NamesRulesThatDifferHereAndDoNotMatter) {
   write(looser / "h200-sxm.yaml", rules.replace(limit, rules.find(',', limit) - limit, "40"));
   const auto said = lab().verify(lab().good, "signers", {"--thresholds=" + looser.string()});
   EXPECT_EQ(said.code, 0) << said.text;
-  EXPECT_NE(
-      said.text.find("changed rules: thresholds/h200-sxm.yaml: not the same here; other limits: 1; the verdict is "),
-      std::string::npos)
+  EXPECT_NE(said.text.find("changed rules: thresholds/h200-sxm.yaml: differs from the file of this machine; limits "
+                           "that differ: 1; the verdict is "),
+            std::string::npos)
       << said.text;
 }
 
@@ -389,9 +389,11 @@ TEST_F(Certificate, NamesRulesThatTheSignerTookAway) {
   write(changed / "pcie-gen5.yaml", read_file(changed / "pcie-gen5.yaml") + "# changed\n");
   const auto changed_part = lab().verify(made_with(changed, "changed.tar"));
   EXPECT_EQ(changed_part.code, 0) << changed_part.text;
-  EXPECT_NE(changed_part.text.find("changed rules: thresholds/pcie-gen5.yaml: not the same here; other limits: 0; the "
-                                   "verdict is PASS by both\n"),
-            std::string::npos)
+  EXPECT_NE(
+      changed_part.text.find(
+          "changed rules: thresholds/pcie-gen5.yaml: differs from the file of this machine; limits that differ: 0; the "
+          "verdict is PASS by both\n"),
+      std::string::npos)
       << changed_part.text;
   fs::copy(source / "thresholds", removed);
   fs::remove(removed / "h200-sxm.yaml");
@@ -436,8 +438,8 @@ TEST_F(Certificate, RefusesWrongInputInOneLine) {
       {{"certify", key, out}, "certify needs --results=DIR"},
       {{"certify", results, out}, "certify needs --key=FILE"},
       {{"certify", results, out, "--key=" + (at / "nosuch").string()}, "cannot sign: "},
-      {{"certify", "--results=" + (run / "gemm.json").string(), key, out}, "is no folder"},
-      {{"certify", "--results=" + at.string() + "/nosuch", key, out}, "is no folder"},
+      {{"certify", "--results=" + (run / "gemm.json").string(), key, out}, "is not a folder"},
+      {{"certify", "--results=" + at.string() + "/nosuch", key, out}, "is not a folder"},
       {{"certify", "--results=" + soak.string(), key, out}, "is a soak; certify takes one run"},
       {{"certify", "--results=" + unfinished.string(), key, out}, "measure again"},
       {{"certify", "--results=" + virtual_run.string(), key, out}, "a certificate takes results of real GPUs only"},

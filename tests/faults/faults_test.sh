@@ -278,7 +278,7 @@ if wants bits; then
     flips "$np" p2p --benchmark_filter="$pair"
     for lie in bits@1 bits@0; do
       with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="$lie")
-      measures "a bit always, $lie" "gemm, 2 ranks" 1 'computed different bits [^"]*one of the two is at fault[^"]*' bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
+      measures "a bit always, $lie" "gemm, 2 ranks" 1 'computed different bits [^"]*one of the two ranks is at fault[^"]*' bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
       expect "  and nobody is accused" test -z "$(grep wrong_ranks result.json)"
     done
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=flip@7)

@@ -55,7 +55,7 @@ expect "no file of a fleet is written over a result of it" eval 'says "^error: -
 run 2 "$shakedown" report --results nosuch --verdict spaced.json
 expect "  and such an old report is replaced as well" grep -q '"verdict": "incomplete"' spaced.json
 run 2 "$shakedown" accept --families=preflight --backend=virtual --chip=h300 --results=runs
-expect "what ranks refuse is wrong usage" says "^error: --chip: .h300. is no profile of a GPU"
+expect "what ranks refuse is wrong usage" says "^error: --chip: .h300. is not a profile of a GPU"
 SHAKEDOWN_RANKS=0 run 2 "$shakedown" accept --families=preflight --backend=host --results=runs
 expect "a wrong number of ranks too" says "^error: SHAKEDOWN_RANKS=0 measures nothing"
 echo 0123456789abcdef >others_may_read && chmod 644 others_may_read

@@ -166,7 +166,7 @@ TEST(Dcgm, WithoutAWholeReportSaysWhyInOneLine) {
   const auto trouble = [](const CommandOutput& output, int level = 1) { return read_dcgm(output, level).trouble; };
   EXPECT_EQ(trouble({}), "dcgmi is not installed here");
   EXPECT_EQ(trouble({true, true, 143, whole}),
-            "dcgmi diag -r 1 was ended because it took too long; --timeout=S gives it more");
+            "dcgmi diag -r 1 was ended because it took too long; --timeout=S gives more time");
   EXPECT_EQ(trouble(printed("")), "dcgmi diag -r 1: printed nothing");
   EXPECT_EQ(trouble(printed("Error: unable to establish a connection to the specified host: localhost\nError: Unable "
                             "to connect to host engine.\n",
@@ -186,7 +186,7 @@ TEST(Dcgm, WithoutAWholeReportSaysWhyInOneLine) {
       "dcgmi diag -r 1: Error: Unable to complete diagnostic. No GPUs");
   EXPECT_EQ(trouble(printed(of_version_2(R"({"status": "Pass"})", R"({"status": "Skip"})")), 2),
             "dcgmi diag -r 2: it tested no GPU");
-  EXPECT_EQ(trouble(printed(whole, 3)), "dcgmi diag -r 1: no test failed, but it ended with exit code 3");
+  EXPECT_EQ(trouble(printed(whole, 3)), "dcgmi diag -r 1: no test failed, but dcgmi ended with exit code 3");
   EXPECT_FALSE(dcgm_gpu_facts(read_dcgm({}, 1), gpus(), 0)["dcgm_failed"].number);
   EXPECT_EQ(dcgm_gpu_facts(read_dcgm({}, 1), gpus(), 0)["dcgm_answers"].number, 0);
 }

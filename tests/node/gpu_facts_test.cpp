@@ -161,7 +161,7 @@ TEST(HostInventory, SaysThatAJobSeesGpusThatItWasNotGiven) {
   };
   auto inventory = read_host(host.root(), Nvml(FakeGpus::library()), job, "/");
   EXPECT_EQ(inventory.host["gpus_not_isolated"].number, 7);
-  EXPECT_EQ(inventory.host["gpus_not_isolated"].text, "the job was given 1 GPUs and sees 8");
+  EXPECT_EQ(inventory.host["gpus_not_isolated"].text, "the scheduler gave the job 1 GPUs, and the job sees 8");
   EXPECT_EQ(inventory.host["gpus_missing"].number, 0);
 }
 

@@ -76,7 +76,8 @@ TEST(SlurmFacts, SayThatSlurmDoesNotAnswer) {
             "slurm_load_node error: Unable to contact slurm controller (connect failure)");
   EXPECT_FALSE(silent.contains("slurm_drained"));
   EXPECT_EQ(slurm_facts("", "gpu1", 8).at("slurm_answers").text, "Slurm does not know the node gpu1");
-  EXPECT_EQ(slurm_facts(node("gpu10", "gpu:8", "IDLE"), "gpu1", 8).at("slurm_answers").text, "Slurm does not know the node gpu1");
+  EXPECT_EQ(slurm_facts(node("gpu10", "gpu:8", "IDLE"), "gpu1", 8).at("slurm_answers").text,
+            "Slurm does not know the node gpu1");
 }
 
 }  // namespace

@@ -186,7 +186,8 @@ TEST(Culprits, NameACoreAndNoGpuOnTheHostBackend) {
   const auto culprits = run.culprits();
   ASSERT_FALSE(culprits.empty());
   EXPECT_EQ(causes_text(culprits.front()), "busy core");
-  EXPECT_EQ(culprits.front().detail, "memory is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
+  EXPECT_EQ(culprits.front().detail,
+            "memory is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
   EXPECT_EQ(culprits.front().next, "ssh node0 ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
 }
 
@@ -206,7 +207,8 @@ TEST(Culprits, LetNoNameIntoTheCommandThatComesNext) {
 TEST(Culprits, SayWhatOfASlowGpuIsHealthy) {
   Measured run;
   run.memory[6] *= 0.95;
-  EXPECT_EQ(only(run.culprits()).detail, "HBM is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
+  EXPECT_EQ(only(run.culprits()).detail,
+            "HBM is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
 }
 
 TEST(Culprits, NameASlowLinkByBothEnds) {
@@ -549,8 +551,9 @@ TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
     run.all_copies = true;
     run.slow_copies(1, 0.5);
     const Diagnosis d = only(run.culprits(copy_rules()));
-    EXPECT_EQ(d.detail,
-              "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected")
+    EXPECT_EQ(
+        d.detail,
+        "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected")
         << ranks;
     ASSERT_EQ(d.places.size(), 1u);
     EXPECT_EQ(d.places[0].rank, 1) << ranks;

@@ -406,7 +406,8 @@ TEST(Regression, SaysOfACopyThatItIsNone) {
   const auto before = launches_of(rates, "old"), now = launches_of({700.1001, 701.1002, 702.1003}, "new");
   EXPECT_EQ(said(now, before).find("the same figures"), std::string::npos);
   EXPECT_EQ(said(now, before).find("in the baseline"), std::string::npos);
-  EXPECT_NE(said(before, before).find("launch old2@node0 is in the baseline: leave this launch out"), std::string::npos);
+  EXPECT_NE(said(before, before).find("launch old2@node0 is in the baseline: leave this launch out"),
+            std::string::npos);
   EXPECT_NE(said(launches_of(rates, "new"), before).find("launch new2@node0 is in the baseline as old2@node0"),
             std::string::npos);
   EXPECT_NE(said(now, launches_of({700.0001, 700.0001}, "old")).find("old0@node0 and old1@node0 have the same figures"),

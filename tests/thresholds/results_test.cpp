@@ -273,7 +273,8 @@ TEST(Reader, RefusesATruncatedFileWhereverItWasCut) {
 
 TEST(Reader, RefusesWhatIsNotJson) {
   EXPECT_TRUE(mentions(refusal("hello"), "not strict JSON in line 1, column 1, at \"hello\"; measure again"));
-  EXPECT_TRUE(mentions(refusal("{\n  \"a\": +7, \"b\": 2}"), "line 2, column 8, at \"+7\";")) << "no words of a library";
+  EXPECT_TRUE(mentions(refusal("{\n  \"a\": +7, \"b\": 2}"), "line 2, column 8, at \"+7\";"))
+      << "no words of a library";
   EXPECT_TRUE(mentions(refusal("{\"a\":{\"\xe9\":1}}"), "line 1, column 8, at \"?\";"));
   EXPECT_TRUE(mentions(refusal("[1, 2]"), "expected an object"));
 }
