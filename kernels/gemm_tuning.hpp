@@ -31,8 +31,8 @@ inline Tuning gemm_tuning(DType dtype, Load load) {
   return tuning;
 }
 
-/// Returns the seconds of a search among products that take `once` seconds, in addition to what products need that take
-/// less (families.yaml): 0 for those.
+/// Returns the seconds of a search for the algorithm of products that take `once` seconds, beyond the seconds in
+/// families.yaml; 0 for products below 0.25 s.
 inline double long_tuning_seconds(double once) {
   return once < 0.25 ? 0 : once * (2 + 2 * std::max(1.0, 2.5 / once - 1));
 }

@@ -8,12 +8,12 @@
 
 namespace shakedown {
 
-/// Whether f64 is so slow that sums over memory in f64 are limited by it.
+/// Whether f64 arithmetic is so slow that it limits f64 sums over memory.
 enum class F64 { fast, slow };
 
-/// Returns F64::slow if a GPU has one f64 unit for 16 or more f32 units. Those for graphics have one for 32 or 64
-/// units, and B300 (compute capability 10.3) has one for 64. `f32_per_f64` is the ratio that CUDA states; a driver that
-/// is older than the GPU may not know it.
+/// Returns F64::slow if a GPU has one f64 unit for 16 or more f32 units. GPUs for graphics have one for 32 or 64 units,
+/// and B300 (compute capability 10.3) has one for 64. `f32_per_f64` is the ratio that CUDA states; a driver that is
+/// older than the GPU may not know this ratio.
 constexpr F64 f64_of(int major, int minor, int f32_per_f64) {
   const bool known = major == 12 || (major == 10 && minor == 3) || (major == 8 && (minor == 6 || minor == 9));
   return known || f32_per_f64 >= 16 ? F64::slow : F64::fast;
@@ -39,16 +39,16 @@ struct GpuProperties {
 /// 2026-11). The assumption is lower, because waiting too long only costs time.
 inline double clearing_rate(const GpuProperties& gpu) { return gpu.at_most(96 * gpu.clock(), 1.0 / 16); }
 
-/// Returns the approximate bytes per second of a walk over memory that runs together with products. Products leave it
-/// few multiprocessors, so their number limits it on GPUs with fast memory.
+/// Returns the approximate bytes per second of a walk over memory that runs together with products. Products leave few
+/// multiprocessors to the walk, so the number of multiprocessors limits the walk on GPUs with fast memory.
 inline double loaded_walk_rate(const GpuProperties& gpu) {
   return gpu.at_most(9.565 * gpu.clock() * gpu.multiprocessors, 0.75);
 }
 
-/// Returns the seconds to plan for one of many products that run together with a walk, from those of one that ran
-/// alone. It is the next power of two of milliseconds. Equal GPUs therefore queue equally many products, and these
-/// rarely outlast the walk. One of 8192 cubed takes 1.4 to 1.7 ms alone on H100 and H200, and 2 ms together with a
-/// walk.
+/// Returns the seconds to plan for one of many products that run together with a walk, from the seconds of a product
+/// that ran alone, rounded up to a power of two of milliseconds. Equal GPUs therefore queue equally many products, and
+/// these products rarely outlast the walk. A product of 8192 cubed takes 1.4 to 1.7 ms alone on H100 and H200, and 2 ms
+/// together with a walk.
 inline double loaded_product_seconds(double alone) { return std::exp2(std::ceil(std::log2(alone * 1e3))) * 1e-3; }
 
 /// Returns the number of parts into which sums over rows are divided. There are four blocks of 128 threads for each

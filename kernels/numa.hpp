@@ -9,9 +9,9 @@ namespace shakedown {
 
 inline constexpr int most_numa_nodes = 1024;
 
-/// Returns the node that Linux reports for a PCI device ("0000:1b:00.0"), or the nearest one with CPUs if that has
-/// none. On Grace the memory of each GPU is a node without CPUs, and a buffer there would be in the GPU itself. Returns
-/// nullopt if there is only one node or it is unknown.
+/// Returns the node that Linux reports for a PCI device ("0000:1b:00.0"), or the nearest node with CPUs if that node
+/// has none. On Grace the memory of each GPU is a node without CPUs, and a buffer there would be in the GPU itself.
+/// Returns nullopt if there is only one node or the node is unknown.
 std::optional<int> host_node_of(const std::filesystem::path& root, const std::string& pci);
 
 /// Returns another node that has CPUs and memory; nullopt if there is none.

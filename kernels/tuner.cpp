@@ -16,12 +16,12 @@ constexpr double clearly_faster = 0.997;  // as a fraction of the earlier candid
 constexpr double hopeless = 1.10;         // as a multiple of the best time so far; slower candidates are dropped
 constexpr double turn_seconds = 1e-3;     // long enough that the launch is negligible
 
-// For turns in bursts.
+// Limits of turns in bursts.
 constexpr int burst_turns = 2;
 constexpr double slow = 5e-3;  // seconds; a single operation of this length is a load, so a turn without rests would
                                // not be representative
 
-// For the sustained race: its candidates, and how often each runs.
+// The number of candidates of the sustained race, and how often each runs.
 constexpr std::size_t most_finalists = 4;
 constexpr double finalist = 1.05;     // as a multiple of the best time in turns
 constexpr double short_lived = 2e-4;  // seconds

@@ -1,4 +1,4 @@
-// Selects the fastest of several ways to do the same thing, within limits of time. Knows no device.
+// Selects the fastest of several implementations of an operation, within time limits, on any device.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Only one thread runs at a time. Each of its loads depends on the result of the previous one.
+// The pointer-chase kernel. Only one thread runs at a time, and each load depends on the previous load.
 #include <algorithm>
 
 #include "kernels/chase.hpp"
@@ -13,8 +13,8 @@ namespace {
 /// the cost of each handover (about 2 us) is negligible: in a chain of 2 MiB each walker makes 512 accesses.
 constexpr unsigned most_walkers = 32;
 
-/// One block per multiprocessor. `walkers` of them, evenly spread, walk their parts of the chain in turn. A block only
-/// waits for blocks with a lower index, which were started before it.
+/// One block per multiprocessor. `walkers` of these blocks, evenly spread, walk their parts of the chain in turn. A
+/// block only waits for blocks with a lower index, which were started before it.
 __global__ void chase_kernel(const unsigned char* chain, unsigned nodes, ChaseResult* result, unsigned walkers) {
   const unsigned walker = blockIdx.x * walkers / gridDim.x;
   // A block that is not the first of a range has no part.

@@ -26,10 +26,10 @@ Communicator::~Communicator() {
   }
 }
 
-/// Creates a blocking communicator. With a non-blocking one, every call starts a thread (NCCL 2.28 and later,
-/// group.cc), which would dominate the latency of small messages. If this hangs, the watchdog ends the process. In a
-/// group with patience the communicator is non-blocking: the loss of a rank must not end the process, and its messages
-/// are large.
+/// Creates a blocking communicator. With a non-blocking communicator, every call starts a thread (NCCL 2.28 and later,
+/// group.cc), which would dominate the latency of small messages. If this call hangs, the watchdog ends the process. In
+/// a group with patience the communicator is non-blocking: the loss of a rank must not end the process, and its
+/// messages are large.
 void Communicator::connect(Group& group) {
   const auto patience = group.patience();
   if (patience)

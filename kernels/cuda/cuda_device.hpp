@@ -19,16 +19,16 @@ class CudaDevice final : public Device {
 
   DeviceInfo info() const override;
 
-  /// Times `repeats` operations with events on the stream. One more local operation runs untimed before the batch: it
-  /// hides the launch of the first one, as each hides the launch of the next. An idle GPU would record the begin event
-  /// at once and then wait some 8 us for the first launch, 1 % of a batch of a millisecond. Before a collective, one
-  /// untimed operation runs if the collective needs a lead-in. Operations that are on_processor() are timed by the
-  /// host's clock; the GPU is idle before and after.
+  /// Times `repeats` operations with events on the stream. One more local operation runs untimed before the batch. It
+  /// hides the launch of the first timed operation, as each operation hides the launch of the next. An idle GPU would
+  /// record the begin event at once and then wait some 8 us for the first launch, 1 % of a batch of a millisecond.
+  /// Before a collective, one untimed operation runs if the collective needs a lead-in. Operations that are
+  /// on_processor() are timed by the host's clock; the GPU is idle before and after.
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicators_.while_waiting(std::move(sign)); }
   void while_working(std::function<void()> sign) override { gpu_.while_working(std::move(sign)); }
-  /// Covers the timed operations; for collectives, only samples of at least half a millisecond.
+  /// Returns the clock of the timed operations; for collectives, only of samples of at least half a millisecond.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
   void leave(Group& group) override { communicators_.leave(group); }
@@ -51,7 +51,7 @@ class CudaDevice final : public Device {
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
   std::pair<const Work*, int> timed_;                // the last timed Work and its number of repeats
-  bool long_ = false;                                // true if a sample of it is long enough to count cycles
+  bool long_ = false;                                // true if a sample of this Work is long enough to count cycles
   std::size_t prepared_bytes_ = 0;                   // memory footprint of the last Work
   std::chrono::steady_clock::time_point cleared_{};  // when the driver will have cleared the memory freed by earlier
                                                      // Works

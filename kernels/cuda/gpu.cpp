@@ -7,7 +7,8 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Memory that the libraries use in addition to our buffers: NCCL's channels and staging, kernels loaded on first use.
+/// Memory that the libraries use in addition to the buffers of Works: NCCL's channels and staging, kernels loaded on
+/// first use.
 constexpr std::size_t library_bytes = std::size_t{1} << 30;
 
 [[noreturn]] void out_of_memory(std::size_t bytes, std::size_t available) {

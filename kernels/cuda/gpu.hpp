@@ -48,7 +48,7 @@ class View {
 class Buffer {
  public:
   Buffer() = default;
-  /// Errors: Unsupported if it does not fit into the free memory.
+  /// Errors: Unsupported if the buffer does not fit into the free memory.
   explicit Buffer(std::size_t bytes, std::size_t granule = 16);
 
   static constexpr std::size_t shareable = std::size_t{2} << 20;

@@ -1,4 +1,4 @@
-// Streams over the GPU's own memory, by our kernels (engine sm) or, for copies only, by the driver (engine ce:
+// Streams over the GPU's own memory, by kernels of this file (engine sm) or, for copies only, by the driver (engine ce:
 // cudaMemcpyAsync). Traffic is the bytes read plus the bytes written. Every word is checked.
 #include <fmt/format.h>
 

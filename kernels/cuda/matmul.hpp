@@ -67,7 +67,7 @@ class Matmul {
   std::vector<MatmulAlgorithm> propose(int most, cublasStatus_t& status) const;
 
   /// Returns the algorithm with the sum along k split into `parts` parts, which are added in a fixed order; nullopt if
-  /// it does not have this setting or cannot run with it.
+  /// the algorithm does not have this setting or cannot run with it.
   std::optional<MatmulAlgorithm> split(MatmulAlgorithm, std::uint32_t parts) const;
 
   /// True if cuBLASLt can run the algorithm here in the given workspace.

@@ -61,8 +61,8 @@ class LoadOfProducts {
   LoadOfProducts& operator=(const LoadOfProducts&) = delete;
   ~LoadOfProducts() { static_cast<void>(cudaStreamSynchronize(stream_.get())); }
 
-  /// Queues enough products to fill about this time. They start after all work queued before. Work queued after `join`
-  /// starts when they have run.
+  /// Queues enough products to fill about this time. The products start after all work queued before this call. Work
+  /// queued after `join` starts when the products have run.
   void start(double seconds) {
     check(cudaEventRecord(begin_.get(), gpu_.stream()));
     check(cudaStreamWaitEvent(stream_.get(), begin_.get()));

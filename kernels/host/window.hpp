@@ -1,5 +1,5 @@
-// Memory that one rank shares with others of the same host. It is an anonymous file that they open by its path under
-// /proc.
+// Memory that one rank shares with other ranks of its host: an anonymous file, which the other ranks open by its path
+// under /proc.
 #pragma once
 
 #include <fcntl.h>

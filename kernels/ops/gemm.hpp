@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-/// For fp8: accumulation in the short accumulator of the tensor core, or promoted to f32 at intervals.
+/// For fp8: `fast` sums in the short accumulator of the tensor core, `exact` adds partial sums in f32 at intervals.
 enum class Accumulate { fast, exact };
 /// The scale factors of fp8: 1; one for each row of A and column of B ("outer vectors"); or one for each 128 elements
 /// along k of a row of A and for each block of 128 x 128 elements of B, as DeepSeek-V3 was trained.

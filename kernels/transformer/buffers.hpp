@@ -34,8 +34,8 @@ struct StepShape {
   Shard shard = Shard::none;
   int rank = 0;  // 0 to `ranks` - 1; it selects the part of the sharded state
   /// Size of the tensor parallel group: each of the `ranks` consists of this number of ranks that compute the model
-  /// together (part_of), and this is one of them. Between projections each has a part of the tokens (sequence parallel,
-  /// Korthikanti et al. 2022, arXiv 2205.05198).
+  /// together (part_of), and this rank is one of them. Between projections each rank has a part of the tokens (sequence
+  /// parallel, Korthikanti et al. 2022, arXiv 2205.05198).
   int tensor = 1, tensor_rank = 0;
 
   std::size_t tokens() const { return batch * seq; }  // number of tokens in a micro-batch

@@ -31,7 +31,7 @@ class GradientSums {
 
   /// Starts a backward pass.
   void begin() { reduced_ = buckets_ = 0; }
-  /// Returns the number of sums since then.
+  /// Returns the number of sums since begin().
   std::size_t buckets() const { return buckets_; }
 
   /// True if the gradients that are complete at this layer of the backward pass must be summed now. Fewer gradients

@@ -206,7 +206,7 @@ concept TrainingOps = requires(
   ops.copy_bytes(p, cp, n);    // to, from, bytes
   /// Sets element (r, c) = stddev * normal((tensor << 32) + r * cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
-  /// Same for an array: value i is that of element numbers(first + i).
+  /// Does the same for an array: value i is that of element numbers(first + i).
   ops.fill_normal(m, n, x, u, n, Numbers{});  // values, count, stddev, tensor, first, numbers
   /// Sets the locations of the Element copies of the trainable parameters; called once. `slots` are on the host,
   /// ordered by offset, and cover all parameters that this rank updates.
@@ -309,13 +309,13 @@ concept TrainingOps = requires(
   /// Sums values[0..count) over ranks, in place, on a second stream. It starts after all work queued before, and runs
   /// concurrently with later work. Does nothing for one rank.
   ops.all_reduce(m, n);
-  /// Same for this summary.
+  /// Does the same for this summary.
   ops.all_reduce(summary);
-  /// Also on the second stream. reduce_scatter: `own` becomes, or is increased by, rank r's share of the sum over
-  /// ranks, of all[r count + i]; the other content of `all` is lost. It adds to the summaries; only this operation may
-  /// write the second one until it is complete. all_gather: `all` becomes the shares of all ranks, one after another. A
-  /// share may be at its own place in `all`. Both return a ticket for `wait`: work queued after the wait starts when
-  /// the operation is complete.
+  /// reduce_scatter and all_gather also run on the second stream. reduce_scatter: `own` becomes, or is increased by,
+  /// rank r's share of the sum over ranks, of all[r count + i]; the other content of `all` is lost. It adds to the
+  /// summaries; only this operation may write the second one until it is complete. all_gather: `all` becomes the shares
+  /// of all ranks, one after another. A share may be at its own place in `all`. Both return a ticket for `wait`: work
+  /// queued after the wait starts when the operation is complete.
   { ops.reduce_scatter(m, m, n, flag, told) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   /// True if a rank reads the other ranks' values of its share and therefore summarizes them; false if it only gets the
   /// sum.

@@ -223,24 +223,26 @@ std::vector<GoldenLoss> golden_losses(const StepSpec<trains>& spec) {
            spec.accumulation == accumulation;
   };
   if constexpr (trains == Trains::all) {
-    // tests/peers/reference_step.py MODEL --measured, in float64.
+    // Losses computed by tests/peers/reference_step.py MODEL --measured, in float64.
     const auto is_small = [&](std::string_view model) {
       return is(model, DType::f32, 2, 16, 1) || is(model, DType::f64, 1, 16, 2);
     };
     if (is_small("gpt2_tiny")) return {{1, 5.54213}, {2, 5.50337}, {5, 5.39322}, {10, 5.23119}};
     if (is_small("encoder_tiny")) return {{1, 5.53273}, {2, 5.51769}, {5, 5.47279}, {10, 5.39867}};
-    // 2 H200, 2026-11, the same on both.
+    // Losses of 2 H200s, 2026-11, equal on both.
     if (is("gpt2_124m", DType::bf16, 32, 1024, 1)) return {{2, 10.85137}, {5, 10.46627}, {10, 9.87399}};
     if (is("gpt2_124m", DType::bf16, 64, 1024, 1)) return {{2, 10.88562}, {5, 10.61683}, {10, 10.17285}};
     if (is("encoder_163m", DType::bf16, 8, 512, 1)) return {{2, 10.70234}, {5, 9.81748}, {10, 8.40575}};
-    // tests/peers/golden_train_step.py --bf16; in later steps the batch is memorized, and rounding dominates.
+    // Losses computed by tests/peers/golden_train_step.py --bf16. In later steps the batch is memorized, and rounding
+    // dominates.
     if (is("qwen2_7b_8_layers", DType::bf16, 2, 4096, 1)) return {{1, 12.63728}, {2, 2.39157}};
     if (is("llama_8b_8_layers", DType::bf16, 2, 4096, 1)) return {{1, 12.58827}, {2, 1.45244}};
     if (is("qwen2_7b", DType::bf16, 1, 4096, 1)) return {{1, 12.66964}, {2, 0.85324}};
     if (is("llama_8b", DType::bf16, 1, 4096, 1)) return {{1, 12.54886}, {2, 0.86355}};
     return {};
   } else {
-    // 15 H200 in 6 launches; steps 2, 5 and 10 of 4 and of 8 more, 0.01 % apart (2026-11).
+    // Losses of 15 H200s in 6 launches; the losses of steps 2, 5 and 10 also of 4 and of 8 more H200s, 0.01 % apart
+    // (2026-11).
     if (is("qwen2_7b", DType::bf16, 2, 4096, 1)) {
       return {{1, 12.65346}, {2, 10.7495}, {5, 5.67126}, {10, 0.47285}, {20, 0.00178}};
     }

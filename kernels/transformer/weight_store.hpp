@@ -43,8 +43,8 @@ class WeightStore {
 
   /// Marks the gathered weights of all slots as outdated, because ranks have written new ones.
   void forget() { held_.assign(held_.size(), std::nullopt); }
-  /// True if no unit has been gathered into this unit's slot since then. If called in the order of use, it is true for
-  /// the units that the next step uses first.
+  /// True if no unit has been gathered into this unit's slot since forget(). If called in the order of use, it is true
+  /// for the units that the next step uses first.
   bool is_next(std::size_t unit) const { return !held_[places_[unit].slot]; }
 
   /// Starts to gather the weights of a unit, unless they are there. The previous content of the slot must not be needed

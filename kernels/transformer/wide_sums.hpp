@@ -71,9 +71,9 @@ struct TwoFloats {
   constexpr double value() const { return static_cast<double>(high) + static_cast<double>(low); }
 };
 
-/// The sums of one thread over up to 2^20 values: those of f64 within 2^-38, the check of a sum over ranks allows 2^-19
-/// (step_check.cpp). Values whose squares have no exact error in f32, which a gradient
-/// rarely has, infinities and NaN are added in f64, so that any value has the sums that f64 gives it.
+/// The sums of one thread over up to 2^20 values: they differ from f64 sums by at most 2^-38; the check of a sum over
+/// ranks allows 2^-19 (step_check.cpp). Values whose squares have no exact error in f32, which a gradient rarely has,
+/// infinities and NaN are added in f64, so that any value has the sums that f64 gives it.
 class WideSums {
  public:
   /// Adds a value, and to the projection the same value with a sign.

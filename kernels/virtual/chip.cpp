@@ -10,8 +10,8 @@ namespace shakedown::virtual_gpu {
 
 namespace {
 
-/// The parts of peaks that operations reach, and of the rate of products that a step and a lasting load have: those of
-/// H200 and H100 in the stored launches, rounded.
+/// Fractions of the peaks that operations reach, and of the rate of products that a training step and a sustained load
+/// have: those of H200 and H100 in the stored launches, rounded.
 constexpr double of_other_units = 0.9, of_a_step = 0.68, under_load = 0.85;
 constexpr double of_memory = 0.95, of_link = 0.88, of_link_by_kernels = 0.78;
 

@@ -1,4 +1,4 @@
-// A GPU that is not there: times of its operations, computed from the figures of its data sheet.
+// A virtual GPU: times of operations, computed from the figures of a data sheet.
 #pragma once
 
 #include <map>
