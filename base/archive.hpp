@@ -264,8 +264,8 @@ T read_as(const Field& field) {
   return value;
 }
 
-// Conversions between documents, text and bytes. They are compiled in one file, because the library's own functions add
-// seconds to each file that calls them.
+// Conversions between documents, text and bytes. The conversions are compiled in one file, because the library's own
+// functions add seconds to each file that calls them.
 
 /// Returns the document as text, in one line if `indent` is -1. Invalid UTF-8 is replaced so that the text can be
 /// parsed.

@@ -25,7 +25,7 @@ struct CannotWrite : InputError {
 };
 
 /// Thrown if a file or folder cannot be read now, although it may be valid: there are no descriptors or memory left, or
-/// a disk or server does not answer. It is not an InputError. Exit code 3.
+/// a disk or server does not answer. This exception is not an InputError. Exit code 3.
 struct CannotRead : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,5 +1,5 @@
 // The health data of a GPU under load: the reasons for lower clocks, and error counters, with their names in results.
-// This file alone decides which of them are faults, and how messages name them.
+// This file alone decides which reasons and counters are faults, and how messages name them.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ class Group {
   /// Returns the messages on the first rank only. The result on other ranks is unspecified.
   virtual std::vector<std::string> gather_to_first(const std::string& message) { return gather(message); }
 
-  /// Returns the subgroup of the ranks that pass the same `color`. Its ranks are ordered by `key`.
+  /// Returns the subgroup of the ranks that pass the same `color`. The ranks of the subgroup are ordered by `key`.
   virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
   /// Returns the host of each rank in this group.

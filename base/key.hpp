@@ -1,4 +1,4 @@
-// The key under which a measurement is registered, stored and judged. It has a family and named parts:
+// The key under which a measurement is registered, stored and judged. A key has a family and named parts:
 // "gemm/dtype:bf16/m:8192". Operations build keys, and the judge parses them.
 #pragma once
 

@@ -16,7 +16,7 @@ struct XidAction {
   bool ignore = false;           // true: the XID is not a fault
 };
 
-/// An XID. This is the number under which the driver reports an error.
+/// An XID. An XID is the number under which the driver reports an error.
 struct XidRow {
   int number;
   std::string_view means, action;  // "the GPU has fallen off the bus", "RESTART_BM"

@@ -11,9 +11,9 @@ namespace shakedown {
 /// The port of ssh, which answers on almost every host.
 constexpr int ssh_port = 22;
 
-/// Returns the hosts that answer small packets only, with the size in bytes of the IP packets that are lost. This is
-/// the case if this host and the other one have a larger MTU than a switch port between them: programs connect and then
-/// hang. The size is that of a full TCP segment, which depends on the MTUs of both hosts (the maximum segment size of a
+/// Returns the hosts that answer small packets only, with the size in bytes of the IP packets that are lost. Large
+/// packets are lost if both hosts have a larger MTU than a switch port between them: programs connect and then hang.
+/// The size is that of a full TCP segment, which depends on the MTUs of both hosts (the maximum segment size of a
 /// connection to `port`). The packets go to a UDP port on which no program listens, and a host that receives one
 /// answers "port unreachable" (RFC 1122, 4.1.3.1). Not in the result are hosts that do not accept connections on `port`
 /// or do not answer small packets (firewall, no such name), and hosts behind a router that reports a smaller MTU, since

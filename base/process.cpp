@@ -115,7 +115,8 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
       running = false;
       output.code = end->signal != 0 ? 128 + end->signal : end->code;
     }
-    // A server that the command has started may keep the pipe open after the command has ended. Its output is ignored.
+    // A server that the command has started may keep the pipe open after the command has ended. The output of this
+    // server is ignored.
     pollfd readable{out.get(), POLLIN, 0};
     while (poll(&readable, 1, running ? 100 : 0) > 0 && out.is_open()) {
       std::array<char, 4096> piece{};

@@ -18,8 +18,8 @@ namespace shakedown {
 struct ProcessStat {
   char state = '?';
   int parent = 0;
-  /// Start time in clock ticks since boot (sysconf(_SC_CLK_TCK) per second). It distinguishes the process from a later
-  /// one with the same PID.
+  /// Start time in clock ticks since boot (sysconf(_SC_CLK_TCK) per second). The start time distinguishes the process
+  /// from a later process with the same PID.
   std::string started;
 };
 
@@ -30,8 +30,8 @@ std::optional<ProcessStat> stat_of(int pid);
 /// Returns the name of a signal, such as "SIGKILL"; "signal 64" if it has none.
 std::string signal_text(int signal);
 
-/// A program to start. It starts with no blocked signals and with default handlers for SIGINT, SIGTERM, SIGHUP and
-/// SIGPIPE, whatever this process has set.
+/// A program to start. The program starts with no blocked signals and with default handlers for SIGINT, SIGTERM, SIGHUP
+/// and SIGPIPE, whatever this process has set.
 struct NewProcess {
   std::vector<std::string> command;                   // the program is searched in PATH
   std::string program = {};                           // file to run if it differs from the first word of the command

@@ -76,8 +76,8 @@ std::optional<fs::path> target_of(const fs::path& file) {
   return shown(folder_of(file) / std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-// True for /dev/null, a pipe or a terminal. These must be written to, because with root permissions a rename would
-// replace them by a file.
+// True for /dev/null, a pipe or a terminal. Output is written to such a path directly, because with root permissions a
+// rename would replace the device by a file.
 bool is_special(const fs::path& file) {
   std::error_code error;
   const auto status = fs::status(file, error);

@@ -57,7 +57,8 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   if (const auto why = field_of(lock, "broke off"))
     return shown(folder).string() + " belongs to a run that was not completed: " + *why;
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
-  // Before a run ends, its own process and child processes judge it, as under ctest. They may read the folder.
+  // Before a run ends, its own process and child processes judge it, as under ctest. These processes may read the
+  // folder.
   const auto owner = owner_here(lock);
   for (int process = getpid(); owner && process > 0;) {
     if (owner == owner_of(process)) return std::nullopt;

@@ -16,8 +16,8 @@ struct Owner {
 Owner owner_of(int pid);
 bool lives(const Owner&);
 
-/// Writes the lock file. Its text is for users; programs read only "start", which identifies the owner. Errors:
-/// CannotWrite.
+/// Writes the lock file. The text of the lock file is for users; programs read only "start", which identifies the
+/// owner. Errors: CannotWrite.
 void write_lock(const std::filesystem::path& lock, const Owner&);
 
 /// True if the file is the lock of a run. The name is not enough, because other files may be named "lock".

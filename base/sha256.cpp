@@ -14,8 +14,8 @@
 namespace shakedown {
 namespace {
 
-/// Returns the first 32 bits of the fractional parts of the roots of the first n primes. These are the constants of the
-/// standard ("nothing up my sleeve" numbers).
+/// Returns the first 32 bits of the fractional parts of the roots of the first n primes. These bits are the constants
+/// of the standard ("nothing up my sleeve" numbers).
 template <std::size_t n>
 std::array<std::uint32_t, n> fractions_of_primes(long double (*root)(long double)) {
   std::array<std::uint32_t, n> all{};

@@ -9,15 +9,16 @@ namespace shakedown {
 namespace {
 
 // Returns the distribution of U: counts[u] is the number of orders of n values among m others in which u pairs are in
-// ascending order. These are the coefficients of the Gaussian binomial, by N(n, m) = N(n - 1, m) shifted by m + N(n, m
-// - 1). They are stored as fractions of 1 to avoid overflow.
+// ascending order. The numbers are the coefficients of the Gaussian binomial, by
+// N(n, m) = N(n - 1, m) shifted by m + N(n, m - 1). The coefficients are stored as fractions of 1 to avoid overflow.
 std::vector<double> distribution_of_u(std::size_t n, std::size_t m) {
   std::vector<std::vector<double>> row(m + 1, {1.0});  // for n = 0, u is always 0
   for (std::size_t i = 1; i <= n; ++i) {
     std::vector<std::vector<double>> next(m + 1);
     next[0] = {1.0};
     for (std::size_t j = 1; j <= m; ++j) {
-      // The largest of the i + j values is one of the i with probability i / (i + j). It then exceeds all j others.
+      // The largest of the i + j values is one of the i with probability i / (i + j). This value then exceeds all j
+      // others.
       const double mine = static_cast<double>(i) / static_cast<double>(i + j);
       next[j].assign(i * j + 1, 0.0);
       for (std::size_t u = 0; u < row[j].size(); ++u) next[j][u + j] += mine * row[j][u];
@@ -143,8 +144,8 @@ double binomial_upper_bound(int k, int n, double odds) {
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
-// Finds the quantile by bisection of normal_cdf. This is accurate in the far tails, where closed-form approximations
-// are not.
+// Finds the quantile by bisection of normal_cdf. Bisection is accurate in the far tails, where closed-form
+// approximations are not.
 double normal_quantile(double p) {
   if (!(p > 0 && p < 1)) throw std::invalid_argument("a normal quantile outside of 0 to 1");
   if (p > 0.5) return -normal_quantile(1 - p);  // keeps the precision of small tails

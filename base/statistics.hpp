@@ -18,8 +18,8 @@ double median(std::vector<double> values);
 /// Returns the sample standard deviation divided by the mean. Needs at least two values and a mean other than 0.
 double coefficient_of_variation(const std::vector<double>& values);
 
-/// Returns 1.4826 times the median absolute deviation. It estimates the standard deviation of normal values and is
-/// robust against outliers (Hampel, 1974). 0 for one value, and if more than half of the values are equal.
+/// Returns 1.4826 times the median absolute deviation. The result estimates the standard deviation of normal values and
+/// is robust against outliers (Hampel, 1974). 0 for one value, and if more than half of the values are equal.
 double robust_sigma(const std::vector<double>& values);
 
 /// Returns the upper bound of a probability that was met in `k` of `n` independent trials: with a larger probability,

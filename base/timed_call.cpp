@@ -107,7 +107,7 @@ void CallBoard::use() const noexcept { board_in_use() = memory_.get(); }
 void CallBoard::use_own() noexcept { board_in_use() = nullptr; }
 
 CallBoard::Memory& CallBoard::of_this_process() noexcept {
-  // Used by a process without a keeper. Its watchdog thread may read it.
+  // This board is used by a process without a keeper, whose watchdog thread may read the board.
   static Memory own;
   void* const board = board_in_use();
   return board == nullptr ? own : *static_cast<Memory*>(board);

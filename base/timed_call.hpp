@@ -16,8 +16,8 @@
 
 namespace shakedown {
 
-/// The kind of a call. A `phase` is a part of the program's work. It has no limit, and messages use it to say where a
-/// call was made.
+/// The kind of a call. A `phase` is a part of the program's work. A phase has no time limit, and messages use it to say
+/// where a call was made.
 enum class CallKind : std::uint8_t { phase, file, driver, name_service };
 
 /// Returns the time limit of a call; nullopt for a phase.
@@ -52,7 +52,7 @@ struct PendingCall {
 /// does not answer, 20 s".
 std::string unanswered(const PendingCall&, const std::string& host);
 
-/// The pending calls of a process. They are in memory that its children share.
+/// The pending calls of a process. The records of these calls are in memory that child processes share.
 class CallBoard {
  public:
   using Clock = std::chrono::steady_clock;
@@ -71,8 +71,8 @@ class CallBoard {
   std::optional<PendingCall> latest() const;
   /// Returns a counter that changes with each call and each note_progress().
   std::uint64_t progress() const noexcept;
-  /// Sends SIGTERM to the supervisors of jobs. They normally end with the process that started them, but that process
-  /// may be impossible to end.
+  /// Sends SIGTERM to the supervisors of jobs. Supervisors normally end with the process that started them, but that
+  /// process may be impossible to end.
   void end_supervisors() const noexcept;
 
  private:
