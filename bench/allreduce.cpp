@@ -63,8 +63,8 @@ void register_on_gpus(Session& session) {
   }
   // With one rank, an in-place AllReduce is a no-op.
   if (session.ranks() > 1) add(session, DType::f32, full ? sweep(8 * gib, 8, landmarks) : Sizes{128 * mib}, Place::in);
-  // For small messages the judge uses the times of the graph. They repeat within 3 % from launch to launch, while the
-  // times of operations that the host launches one by one vary by 50 %.
+  // For small messages the judge uses the times of the graph. These times repeat within 3 % from launch to launch,
+  // while the times of operations that the host launches one by one vary by 50 %.
   const Sizes small{8, 64, kib, 4 * kib, 64 * kib, 256 * kib, 512 * kib};
   add(session, DType::f32, full ? sweep(512 * kib, 2, small) : small, Place::out, Launch::graph);
   add_inside_hosts(session, sizes);

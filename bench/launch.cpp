@@ -1,5 +1,5 @@
-// Host time of the call that launches a kernel, and of the call that launches a graph of kernels, one by one. It shows
-// a CPU that is slow, far from its GPU or disturbed. In training, such a CPU leaves its GPU idle.
+// Host time of the call that launches a kernel, and of the call that launches a graph of kernels, one by one. A long
+// time shows a CPU that is slow, far from its GPU or disturbed. In training, such a CPU leaves its GPU idle.
 //
 //   mpirun -np 4 build/bench/bench_launch
 #include "kernels/ops/launch.hpp"

@@ -1,8 +1,8 @@
-// A step of LoRA fine-tuning as users run it: forward, backward, AllReduce of the gradients, AdamW. It uses random
-// weights of Qwen2-7B (161,480,704 trainable of 7.6 billion parameters) in bf16 with fp32 master weights, and
+// A step of LoRA fine-tuning as users run it: forward, backward, AllReduce of the gradients, AdamW. The step uses
+// random weights of Qwen2-7B (161,480,704 trainable of 7.6 billion parameters) in bf16 with fp32 master weights, and
 // recomputes nothing. The full tier adds activation recomputation: retain:rebuild recomputes norms and SwiGLU,
-// retain:inputs the whole forward pass. It also adds a larger batch, gradient accumulation, adapters on the attention
-// only, and other bucket sizes and data types of the AllReduce. A machine without GPUs runs two small layers.
+// retain:inputs the whole forward pass. The full tier also adds a larger batch, gradient accumulation, adapters on the
+// attention only, and other bucket sizes and data types of the AllReduce. A machine without GPUs runs two small layers.
 //
 //   mpirun -np 4 build/bench/bench_lora_step
 //   mpirun -np 4 build/bench/bench_lora_step --tier=full --benchmark_filter=batch:4

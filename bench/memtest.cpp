@@ -13,7 +13,7 @@ namespace {
 /// Counts the bytes that memory must write and read. 1 GB is 1e9 bytes.
 Metrics figures(const Cost& traffic, double seconds, int) { return {{"hbm_gb_per_s", traffic.bytes / seconds / 1e9}}; }
 
-/// Reports the rate with concurrent GEMMs. It is not judged, because the GEMMs use a part of the bandwidth.
+/// Reports the rate with concurrent GEMMs. This rate is not judged, because the GEMMs use a part of the bandwidth.
 Metrics loaded_figures(const Cost& traffic, double seconds, int) {
   return {{"loaded_gb_per_s", traffic.bytes / seconds / 1e9}};
 }

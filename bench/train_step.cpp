@@ -1,8 +1,8 @@
-// A full training step, as used in cluster tests: forward, backward, AllReduce of the gradients, AdamW. It trains every
-// parameter of GPT-2 (124 million; LayerNorm, GELU, learned positions, tied head) in bf16 with fp32 master weights, on
-// random weights. Runs with several ranks also have a variant with a sharded optimizer, and fully sharded GPT-2,
-// Qwen2-7B and Llama-8B. Many cluster tests call encoder_163m GPT-2; it is included for comparison with their figures
-// (see transformer/shape.hpp). A machine without GPUs runs two small layers of each.
+// A full training step, as used in cluster tests: forward, backward, AllReduce of the gradients, AdamW. The step trains
+// every parameter of GPT-2 (124 million; LayerNorm, GELU, learned positions, tied head) in bf16 with fp32 master
+// weights, on random weights. Runs with several ranks also have a variant with a sharded optimizer, and fully sharded
+// GPT-2, Qwen2-7B and Llama-8B. Many cluster tests call encoder_163m GPT-2; it is included for comparison with their
+// figures (see transformer/shape.hpp). A machine without GPUs runs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
@@ -56,7 +56,7 @@ void register_train_step(Session& session) {
     }
     if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
-  // The same model on one rank. Its losses must equal those of the sharded model.
+  // The same model on one rank. The losses of one rank must equal those of the sharded model.
   if (session.ranks() == 1) {
     add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},
              on_request);

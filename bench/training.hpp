@@ -16,8 +16,8 @@ void add_step(Session& session, StepSpec<trains> spec, bool on_request = false) 
     return session.add(
         {key(spec), {}, 0, [why](Device&) -> std::unique_ptr<Work> { throw Unsupported(why); }, nullptr});
   }
-  // tokens_per_s is the rate of one GPU. model_tflops counts the operations that the model needs. It does not count
-  // recomputation, which saves memory.
+  // tokens_per_s is the rate of one GPU. model_tflops counts the operations that the model needs. model_tflops does not
+  // count recomputation, which saves memory.
   auto row = measurement_of(spec, [own = tokens(spec)](const Cost& cost, double seconds, int ranks) -> Metrics {
     return {{"tokens_per_s", own / seconds},
             {"tokens_per_s_total", own / seconds * ranks},

@@ -1,6 +1,6 @@
-// Pre-flight: checks that this is the machine that was ordered, and that it is healthy. It reads facts in seconds,
-// before any benchmark runs, and the rules of the profile judge them. If CUDA cannot open a GPU, this is a fact, and
-// pre-flight continues.
+// Pre-flight: checks that this is the machine that was ordered, and that it is healthy. Pre-flight reads facts in
+// seconds, before any benchmark runs, and the rules of the profile judge them. If CUDA cannot open a GPU, this is a
+// fact, and pre-flight continues.
 //
 //   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
 //   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me --dcgm=1
@@ -141,7 +141,7 @@ Facts binding(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// Returns the offset of this host's clock from that of rank 0. It is accurate to half an MPI round trip.
+/// Returns the offset of this host's clock from that of rank 0. The offset is accurate to half an MPI round trip.
 Facts clock_offset(World& world, const InspectionContext&) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
