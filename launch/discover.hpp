@@ -1,4 +1,5 @@
-// The discovery: before anything is measured, each host reports its identity and its GPUs once. It does not need MPI.
+// The discovery: before anything is measured, each host reports its identity and its GPUs once. The discovery does not
+// need MPI.
 #pragma once
 
 #include <optional>

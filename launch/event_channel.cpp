@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t max_connections = 64;         // enough for rank 0 and for ranks that end the job
 constexpr std::size_t max_bytes_of_turn = 1 << 18;  // bytes read from a connection at once, ten times a second
 
-/// Returns a duplicate of a descriptor. Its number is above those that jobs use, so that a job's descriptors do not
-/// replace it.
+/// Returns a duplicate of a descriptor. The number of the duplicate is above those that jobs use, so that a job's
+/// descriptors do not replace it.
 Descriptor above_those_of_jobs(Descriptor one) { return Descriptor(fcntl(one.get(), F_DUPFD_CLOEXEC, 16)); }
 
 }  // namespace

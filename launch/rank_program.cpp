@@ -101,8 +101,8 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
       job.variables.emplace_back(name, value);
     }
   }
-  // Ranks use a secret to prove that they belong to the same job. It is a variable, because other users can read a
-  // command line, but not an environment.
+  // Ranks use a secret to prove that they belong to the same job. The secret is an environment variable, because other
+  // users can read a command line, but not an environment.
   if (by_mpirun || (!launch.prefix.empty() && launch.prefix.front() == "srun")) {
     std::string name = "SHAKEDOWN_SECRET";
     if (std::getenv(name.c_str()) == nullptr && std::getenv("SHAKEDOWN_SECRET_FILE") != nullptr) name += "_FILE";

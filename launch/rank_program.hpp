@@ -16,7 +16,7 @@
 
 namespace shakedown {
 
-/// The benchmark programs of this build. They are in bench/ of a build tree, or in bin/ of an installed copy.
+/// The benchmark programs of this build. The programs are in bench/ of a build tree, or in bin/ of an installed copy.
 struct Programs {
   std::filesystem::path folder;
   std::vector<std::string> families;  // in the order in which they are measured
@@ -31,7 +31,7 @@ Programs find_programs(const std::vector<std::string>& families);
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
 
-/// Returns the file of stored tuning choices. It is next to the run folders, so that later runs find it.
+/// Returns the file of stored tuning choices. The file is next to the run folders, so that later runs find it.
 std::string choices_beside(const std::filesystem::path& folder);
 
 /// Returns what the launch and the user expect, in the form of --expect. The user's part is last, so that it has
@@ -51,7 +51,8 @@ std::vector<std::string> command_of(const AcceptOptions&, const Launch&, const P
 /// True if a program ran to its end: exit code 0, or 1 if it has rows with errors. Any other code is a crash.
 bool succeeded(const Ending&);
 
-/// A benchmark program on all ranks. It has a log, messages for the user, and a time limit for the time without output.
+/// A benchmark program on all ranks. The program has a log, messages for the user, and a time limit for the time
+/// without output.
 class RankProgram {
  public:
   RankProgram(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,

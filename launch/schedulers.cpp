@@ -16,7 +16,8 @@ enum class Form {
   count  // the variable has a number of hosts, or a range "1:4"
 };
 
-/// The program that starts a command on a host. Its options are the same as those of ssh: AGENT HOST COMMAND.
+/// The program that starts a command on a host. The options of this program are the same as those of ssh: AGENT HOST
+/// COMMAND.
 struct Agent {
   std::string_view program = {};              // empty: the program does not start ranks under this scheduler
   const char* variable = nullptr;             // this variable, if set, names another program

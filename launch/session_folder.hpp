@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Sets a session folder that other users cannot write to, unless the user has set one. It is /run for root, else
-/// XDG_RUNTIME_DIR if all hosts have that folder, else a new folder, which the destructor removes.
+/// Sets a session folder that other users cannot write to, unless the user has set one. The folder is /run for root,
+/// else XDG_RUNTIME_DIR if all hosts have that folder, else a new folder, which the destructor removes.
 class SessionFolder {
  public:
   SessionFolder();

@@ -22,10 +22,10 @@ struct NothingMeasured : CannotRun {
 Judged judge_run(const AcceptOptions&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
-/// Runs a soak and returns the exit code. Its folder has rounds.jsonl (thresholds/soak/soak.hpp), rounds/ with the last
-/// runs, kept/ with the first run and failed runs, and at the end verdict.json. If a round cannot be measured, a
-/// finding records it. After a signal the rounds so far are judged, and --resume continues. Errors: CannotRun if there
-/// are no rounds.
+/// Runs a soak and returns the exit code. The folder of a soak has rounds.jsonl (thresholds/soak/soak.hpp), rounds/
+/// with the last runs, kept/ with the first run and failed runs, and at the end verdict.json. If a round cannot be
+/// measured, a finding records it. After a signal the rounds so far are judged, and --resume continues. Errors:
+/// CannotRun if there are no rounds.
 int soak(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
 
 /// Returns the flags with which a soak began. Flags in `words` have priority over them.

@@ -1,4 +1,4 @@
-// Settings of a host that cost speed or hide faults. They are advice, and none of them fails a run.
+// Settings of a host that cost speed or hide faults. These settings are advice, and none of them fails a run.
 #pragma once
 
 #include <filesystem>

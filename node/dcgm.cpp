@@ -1,5 +1,5 @@
-// The report has no published schema. This parser accepts the output of dcgmi/Diag.cpp of NVIDIA/DCGM in its versions
-// 2.4.7, 3.3.9 and 4.6.0:
+// The report has no published schema. The parser of this file accepts the output of dcgmi/Diag.cpp of NVIDIA/DCGM in
+// its versions 2.4.7, 3.3.9 and 4.6.0:
 //   2  {"DCGM GPU Diagnostic": {"test_categories": [{"tests": [{"name", "results": [{"gpu_ids": "0", "status",
 //      "warnings": "..."}]}]}]}}, without gpu_ids for tests of software or settings
 //   3  "gpu_id" (a number if it belongs to a warning) and "warnings": [{"warning" or "warnings": "..."}], with

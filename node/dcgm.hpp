@@ -14,8 +14,8 @@
 
 namespace shakedown {
 
-/// Returns the time limit of a level in seconds. It is a multiple of the timeout of one benchmark: by default five
-/// minutes, fifteen minutes and an hour.
+/// Returns the time limit of a level in seconds. The limit is a multiple of the timeout of one benchmark: by default
+/// five minutes, fifteen minutes and an hour.
 double dcgm_limit(int level, double timeout);
 
 struct DcgmReport {

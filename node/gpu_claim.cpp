@@ -19,7 +19,8 @@ namespace shakedown {
 
 namespace {
 
-/// Returns an abstract socket address. Its name begins with a zero byte and ends at the length of the address.
+/// Returns an abstract socket address. The name of an abstract socket begins with a zero byte and ends at the length of
+/// the address.
 std::pair<sockaddr_un, socklen_t> address_of(const std::string& gpu) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

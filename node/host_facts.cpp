@@ -195,8 +195,8 @@ std::optional<std::string> soft_limit(const Path& root, const std::string& name)
   return std::nullopt;
 }
 
-/// Returns the mount that contains `folder`, such as "nfs4 server:/home on /home". It is the mount with the longest
-/// path; if several have this path, it is the last one, which hides the others.
+/// Returns the mount that contains `folder`, such as "nfs4 server:/home on /home". The result is the mount with the
+/// longest path; if several mounts have this path, the last one, which hides the others.
 std::optional<std::string> mount_of(const Path& root, const std::string& folder) {
   std::optional<std::string> found;
   std::size_t longest = 0;

@@ -1,5 +1,5 @@
-// Facts about a host, except those about its GPUs and networks: processors, memory, limits, disks, system. They are
-// read below a root folder ("/") without root privileges. A fact that cannot be read is unknown.
+// Facts about a host, except those about its GPUs and networks: processors, memory, limits, disks, system. These facts
+// are read below a root folder ("/") without root privileges. A fact that cannot be read is unknown.
 #pragma once
 
 #include <filesystem>

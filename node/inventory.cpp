@@ -17,8 +17,8 @@ namespace shakedown {
 
 namespace {
 
-/// True for tuning variables of CUDA, NCCL (2.30 and its network plugins), Open MPI and UCX. They are listed one by
-/// one, because a pattern could also match a variable with a secret.
+/// True for tuning variables of CUDA, NCCL (2.30 and its network plugins), Open MPI and UCX. These variables are listed
+/// one by one, because a pattern could also match a variable with a secret.
 bool changes_results(const std::string& name) {
   static const auto known = split(
       "CUBLASLT_WORKSPACE_SIZE CUBLAS_WORKSPACE_CONFIG CUDA_DEVICE_MAX_CONNECTIONS CUDA_DEVICE_ORDER "

@@ -1,5 +1,5 @@
 // Identifies the machine before any measurement: NVIDIA GPUs on the PCI bus, the GPU mask of a user or a scheduler, and
-// the settings of this process. It needs no root privileges, no CUDA and no MPI.
+// the settings of this process. Reading these facts needs no root privileges, no CUDA and no MPI.
 #pragma once
 
 #include <filesystem>

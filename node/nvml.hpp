@@ -175,7 +175,7 @@ class Nvml {
   std::string problem_;
 };
 
-/// Collects the XIDs (error reports of the driver) of one GPU. It begins when the object is constructed.
+/// Collects the XIDs (error reports of the driver) of one GPU. The collection begins when the object is constructed.
 class XidWatch {
  public:
   explicit XidWatch(const NvmlGpu&);

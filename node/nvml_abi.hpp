@@ -1,6 +1,6 @@
-// The part of NVML's binary interface that node/nvml.cpp calls. It is declared here so that a program can be built
-// without nvml.h and a driver, and still load the library at run time. Names, numbers and layouts are those of NVIDIA's
-// nvml.h (NVML 12 and 13). If that file exists, tests/node/nvml_abi_test.cpp compares them with it.
+// The part of NVML's binary interface that node/nvml.cpp calls. The interface is declared here so that a program can be
+// built without nvml.h and a driver, and still load the library at run time. Names, numbers and layouts are those of
+// NVIDIA's nvml.h (NVML 12 and 13). If that file exists, tests/node/nvml_abi_test.cpp compares them with it.
 #pragma once
 
 namespace shakedown::nvml_abi {

@@ -45,8 +45,8 @@ bool is_switch_bridge(const Path& device) {
   return content_of(device / "vpd").value_or("").find("SW_MNG") != std::string::npos;
 }
 
-/// True if the host may have bridges to NVSwitches, because it has more InfiniBand ports than GPUs. This test is made
-/// first, because reading a VPD takes about 100 ms.
+/// True if the host may have bridges to NVSwitches, because it has more InfiniBand ports than GPUs. The number of ports
+/// is tested before the VPD, because reading a VPD takes about 100 ms.
 bool may_have_bridges(const std::vector<std::string>& gpus, const std::vector<Port>& ports) {
   return static_cast<std::size_t>(std::count_if(ports.begin(), ports.end(),
                                                 [](const Port& port) { return port.infiniband(); })) > gpus.size();

@@ -1,5 +1,5 @@
-// InfiniBand and RoCE ports, read from sysfs, and whether GPUDirect RDMA is available. It needs no root privileges and
-// no vendor library.
+// InfiniBand and RoCE ports, read from sysfs, and whether GPUDirect RDMA is available. Reading the ports needs no root
+// privileges and no vendor library.
 #pragma once
 
 #include <filesystem>
@@ -67,10 +67,11 @@ PortErrors grown(const PortErrors& before, const PortErrors& after);
 /// Returns the facts of one port, for display or for programs.
 Facts port_facts(const Port&);
 
-/// Returns facts of a host. They are only about rails:
+/// Returns facts of a host. The facts are only about rails:
 /// - ib_ports, ib_ports_down, roce_ports, roce_ports_down, efa_ports: numbers of ports. nics: active rails of any link
 ///   layer.
-/// - ib_rate_gbit, roce_rate_gbit, efa_rate_gbit: rate of the slowest active port. ib_link_downed: sum over the ports. ib_firmware.
+/// - ib_rate_gbit, roce_rate_gbit, efa_rate_gbit: rate of the slowest active port. ib_link_downed: sum over the ports.
+/// ib_firmware.
 /// - roce_mtu: smallest MTU of active ports. roce_gid_index: "3", or the index of each port if they differ.
 ///   roce_ports_without_v2: number and names.
 /// - ports_slow: active ports that are slower than most. ib_ports_init: ports that have a link and wait for a subnet

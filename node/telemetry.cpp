@@ -193,8 +193,8 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   return now;
 }
 
-/// Main function of the thread. It samples during a series, and reads the error counters at the beginning and on
-/// request.
+/// Main function of the thread. The thread samples during a series, and reads the error counters at the beginning and
+/// on request.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
   while (true) {

@@ -5,8 +5,8 @@
 
 namespace shakedown {
 
-/// Prints each figure of two runs or archives, with the difference and the spread. It judges neither run and returns 0.
-/// Errors: InputError.
+/// Prints each figure of two runs or archives, with the difference and the spread. The function judges neither run and
+/// returns 0. Errors: InputError.
 int compare(const Arguments&);
 
 }  // namespace shakedown

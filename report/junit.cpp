@@ -65,8 +65,8 @@ std::string counts(const Suite& suite) {
                      suite.failures, suite.errors, suite.skipped);
 }
 
-// Writes exactly the attributes and elements that the schemas of Jenkins and of ReFrame require. These schemas allow no
-// time zone, and an unknown time becomes the earliest possible time.
+// Writes exactly the attributes and elements that the schemas of Jenkins and of ReFrame require. The schemas of JUnit
+// reports allow no time zone, and an unknown time becomes the earliest possible time.
 std::string document(const std::vector<std::pair<std::string, Suite>>& suites, const std::string& started,
                      const std::vector<Node>& nodes) {
   const bool is_known = started.size() == 20 && started.back() == 'Z';
@@ -90,8 +90,8 @@ std::string document(const std::vector<std::pair<std::string, Suite>>& suites, c
 // The file also has test cases for findings that the verdict does not count, so the text gives both numbers.
 std::string tests_text(const Verdict& verdict) {
   const auto uncounted = verdict.findings.size() - verdict.total;
-  return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") + " that affect the verdict, " +
-         std::to_string(uncounted) + " that only warn or inform, and the verdict";
+  return verdict_line(verdict) + "\ntests of this file: " + plural(verdict.total, "finding") +
+         " that affect the verdict, " + std::to_string(uncounted) + " that only warn or inform, and the verdict";
 }
 
 }  // namespace

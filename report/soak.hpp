@@ -8,7 +8,7 @@
 
 namespace shakedown {
 
-/// Returns the complete text. It ends with the verdict line.
+/// Returns the complete text. The text ends with the verdict line.
 std::string soak_text(const Soak&, const SoakJudgement&, TerminalStyle = {});
 
 }  // namespace shakedown

@@ -5,7 +5,7 @@
 
 namespace shakedown {
 
-/// The text of the page. It contains {{title}}, {{headline}} and {{data}} in this order, to be replaced.
+/// The text of the page. The text contains {{title}}, {{headline}} and {{data}} in this order, to be replaced.
 extern const std::string_view page_text;
 
 }  // namespace shakedown
