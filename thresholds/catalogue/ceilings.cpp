@@ -36,8 +36,8 @@ double payload(Text engine) {
   return line / (line + header);
 }
 
-// Returns the part of a link's rate that the data of a collective can use, if switches do not reduce. It is the best of
-// all kinds of copies.
+// Returns the part of a link's rate that the data of a collective can use, if switches do not reduce. The result is
+// that of the fastest kind of copies.
 double link_of_collective(const Peaks& peaks) {
   const auto flits = peak(peaks, "nvlink_flits");
   return flits ? *flits * payload("ce") : most_flits;

@@ -1,5 +1,5 @@
-// Properties of families that no profile changes. They are the rows of families.yaml, which the build checks. The
-// functions are pure.
+// Properties of families that no profile changes. These properties are the rows of families.yaml, which the build
+// checks. The functions are pure.
 #pragma once
 
 #include <array>

@@ -38,8 +38,8 @@ OddOnesOut odd_ones_out(const std::vector<Holder>& holders) {
   }
   OddOnesOut odd;
   if (groups.size() < 2) return odd;
-  // If groups have the same size, the reference is the group with the first member. This choice is arbitrary, but
-  // always the same.
+  // If groups have the same size, the reference is the group with the first member. This choice of the reference is
+  // arbitrary, but always the same.
   const auto reference = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second.front() > b.second.front();
   });

@@ -15,8 +15,8 @@ namespace shakedown {
 /// A row with at least this number of samples has a cv.
 inline constexpr std::size_t samples_for_cv = 5;
 
-/// How much healthy devices of one kind differ. This must be known before a run, because a few ranks cannot show their
-/// own spread.
+/// How much healthy devices of one kind differ. This spread must be known before a run, because a few ranks cannot show
+/// their own spread.
 struct PeerClass {
   double spread, row;    // relative standard deviations: of devices, over all rows, and of a single value
   double effect;         // a single value whose shortfall is smaller is never an outlier

@@ -1,5 +1,5 @@
-// The meaning and the remedy of each fact of the machine. They are the rows of remedies.yaml, which the build checks.
-// The functions are pure.
+// The meaning and the remedy of each fact of the machine. Meanings and remedies are the rows of remedies.yaml, which
+// the build checks. The functions are pure.
 #pragma once
 
 #include <optional>

@@ -133,7 +133,8 @@ struct Family {
 constexpr double of_gemm = 0.025, of_memory = 0.012;
 
 constexpr std::array families{
-    // The spread of jitter between machines includes differences of the CPU clock. It is an assumption, not measured.
+    // The spread of jitter between machines includes differences of the CPU clock. This spread is an assumption, not
+    // measured.
     Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},
     // In 13 rounds on 2 H200, a kernel launch took 3.5 to 5.6 us, and 1.3 to 2.7 us for a kernel of a graph.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},

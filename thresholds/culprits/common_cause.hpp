@@ -28,8 +28,8 @@ struct Explanation {
 /// configuration.
 Explanation explain_collectives(const RunEvidence&, const std::vector<Diagnosis>& found);
 
-/// Explains the limits that most ranks miss, and those that ranks miss without being outliers. These show that the
-/// whole fleet is below its reference. Missed limits of training steps may be explained by one of `found`, because
+/// Explains the limits that most ranks miss, and those that ranks miss without being outliers. Such limits show that
+/// the whole fleet is below its reference. Missed limits of training steps may be explained by one of `found`, because
 /// ranks wait for each other.
 Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis>& found);
 

@@ -1,5 +1,5 @@
 // Collects what findings and peer comparisons show about each GPU, link and host, and the limits that most ranks miss.
-// It does not name suspects. The functions are pure.
+// This file does not name suspects. The functions are pure.
 #pragma once
 
 #include <map>

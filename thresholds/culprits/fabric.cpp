@@ -329,9 +329,9 @@ class FabricJudge {
     }
   }
 
-  // Judges AllReduce over all rails of two hosts whose single rails are fast with each other. It depends on NVLink, on
-  // the paths from GPUs to NICs and on NCCL's plan. The suspect is the pair, because one figure does not show which end
-  // is slow.
+  // Judges AllReduce over all rails of two hosts whose single rails are fast with each other. This AllReduce depends on
+  // NVLink, on the paths from GPUs to NICs and on NCCL's plan. The suspect is the pair, because one figure does not
+  // show which end is slow.
   void judge_sums() {
     std::vector<double> inside;  // across leaf switches, a rail may share a port by chance
     for (const auto& [pair, sums] : rounds_.sums) {

@@ -13,8 +13,8 @@ using Rates = std::map<LeafPair, double>;  // median rate of two leaves, relativ
 
 bool touches(const LeafPair& pair, const std::string& leaf) { return pair.first == leaf || pair.second == leaf; }
 
-// Returns the leaf switch with the most slow paths. It must have at least two paths, and all of them must be slow.
-// nullopt if there is none.
+// Returns the leaf switch with the most slow paths. The leaf switch must have at least two paths, and all must be slow;
+// nullopt if there is no such switch.
 std::optional<std::string> slow_leaf(const Rates& rates) {
   std::map<std::string, std::pair<int, int>> count;  // number of slow paths, and of all paths
   for (const auto& [pair, x] : rates) {

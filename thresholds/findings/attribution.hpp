@@ -1,5 +1,5 @@
-// An attribution belongs to a finding of an earlier stage. It adds the ranks at fault, and the severity that results.
-// The finding itself is never changed: the verdict gets a new finding that is made of both.
+// An attribution belongs to a finding of an earlier stage. An attribution adds the ranks at fault, and the severity
+// that results. The finding itself is never changed: the verdict gets a new finding that is made of both.
 #pragma once
 
 #include <cstddef>

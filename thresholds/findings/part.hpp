@@ -25,7 +25,7 @@ struct Part {
 
 Part host_part(const std::string& host);
 
-/// Returns the GPU of a rank. Its id is the UUID, the PCI address or "rank 3".
+/// Returns the GPU of a rank. The id of a GPU is the UUID, the PCI address or "rank 3".
 Part gpu_part(const RankFacts&);
 
 /// Returns the part that a value of this benchmark and metric at `rank` describes.

@@ -1,4 +1,4 @@
-// Telemetry of the GPUs during the measurement: clocks, power, temperature, throttle reasons, other programs. It
+// Telemetry of the GPUs during the measurement: clocks, power, temperature, throttle reasons, other programs. Telemetry
 // explains why a GPU is slow. The functions are pure.
 #pragma once
 

@@ -1,5 +1,6 @@
-// A stored baseline: the values of healthy machines of one kind, by launch. It is made from result files, merged, read,
-// written (baseline.json), and converted to proposed floors. The functions are pure, except for reading files.
+// A stored baseline: the values of healthy machines of one kind, by launch. A baseline is made from result files,
+// merged, read, written (baseline.json), and converted to proposed floors. The functions are pure, except for reading
+// files.
 #pragma once
 
 #include <filesystem>
@@ -39,8 +40,9 @@ struct LaunchFacts {
   std::set<std::string> gpus = {};  // UUIDs; empty in baselines from before 2026-11-22, which do not have them
 };
 
-/// Launches on the same machine belong to one session if each begins at most this long after the previous one. They
-/// have the same day, room and state of the machine, so together they are a single sample of these.
+/// Launches on the same machine belong to one session if each begins at most this long after the previous one. Launches
+/// of a session have the same day, room and state of the machine, so together they are a single sample of these
+/// conditions.
 inline constexpr double hours_of_session = 3;
 
 /// A value that `leave_out_outliers` has removed.
@@ -110,10 +112,10 @@ struct FloorOptions {
   double margin = 0.03;    // margin below that quantile
 };
 
-/// Returns a profile named `name`, as YAML that the strict loader accepts. It has a limit for the headline of each
-/// benchmark: for a rate, the floor at `quantile` minus `margin`; for a time, an upper limit. If `reference` is given,
-/// its peaks are used. Local work has values by rank. Errors: InputError if there is nothing to propose, or for invalid
-/// options.
+/// Returns a profile named `name`, as YAML that the strict loader accepts. The profile has a limit for the headline
+/// figure of each benchmark: for a rate, the floor at `quantile` minus `margin`; for a time, an upper limit. If
+/// `reference` is given, its peaks are used. Local work has values by rank. Errors: InputError if there is nothing to
+/// propose, or for invalid options.
 std::string floors_yaml(const Baseline&, const std::string& name, const Profile* reference, const FloorOptions&);
 
 }  // namespace shakedown

@@ -19,8 +19,8 @@ namespace {
 /// themselves have `own_degrees` of freedom.
 constexpr double prior_degrees = 10, own_degrees = 8;
 
-/// Standard deviation of blocks, relative to that of launches. It is high because successive launches are similar
-/// (autocorrelation 0.7 in the simulation of tests/thresholds/drift_test.cpp).
+/// Standard deviation of blocks, relative to that of launches. This ratio is high because successive launches are
+/// similar (autocorrelation 0.7 in the simulation of tests/thresholds/drift_test.cpp).
 constexpr double block_share = 0.75;
 
 /// A larger deviation of a launch from its median, in standard deviations, counts as this one.

@@ -81,7 +81,8 @@ class Pair {
   double error(double alpha) const { return std::hypot(noise.launches, shared_z / student(alpha) * noise.shared); }
 };
 
-// True for a collective of one rank. It copies inside its GPU or does nothing, so it does not show links.
+// True for a collective of one rank. Such a collective copies inside its GPU or does nothing, so it does not show
+// links.
 bool sends_nothing(const Key& key, int ranks) { return ranks == 1 && is_collective(key.family()); }
 
 void explain_inconclusive(Change& change, const Pair& pair, const Limits& limits) {

@@ -30,7 +30,7 @@ void members(Archive& archive, LedgerGpu& gpu) {
   archive.unless("accused", gpu.accused);
 }
 
-/// The figures of a run. They are most of the bytes of an event, and are read only if they are needed.
+/// The figures of a run. These figures are most of the bytes of an event, and are read only if needed.
 struct LedgerFigures {
   std::map<std::string, RankValues> by_gpu;  // "KEY METRIC" -> value of each GPU, in the order of the event's GPUs
   std::map<std::string, double> shared;      // "KEY METRIC" -> value of all GPUs of the node together

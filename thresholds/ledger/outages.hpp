@@ -8,9 +8,9 @@
 
 namespace shakedown {
 
-/// The time in which a GPU was at fault. It begins with the first run that found the GPU at fault. It ends with the
-/// first good run that measured the GPU and everything that had failed, or with a good run of the node that had as many
-/// GPUs without this one.
+/// The time in which a GPU was at fault. An outage begins with the first run that found the GPU at fault. An outage
+/// ends with the first good run that measured the GPU and everything that had failed, or with a good run of the node
+/// that had as many GPUs without this one.
 struct Outage {
   std::string gpu;  // serial number, or UUID
   std::string node, device;

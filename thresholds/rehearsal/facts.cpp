@@ -1,5 +1,5 @@
-// The pre-flight facts of a simulated machine. They are those of ci/baselines/h200-sxm/2ranks/1, changed to an HGX with
-// 8 GPUs, two sockets and a NIC for each GPU.
+// The pre-flight facts of a simulated machine. The facts are those of ci/baselines/h200-sxm/2ranks/1, changed to an HGX
+// with 8 GPUs, two sockets and a NIC for each GPU.
 #include <fmt/format.h>
 
 #include "thresholds/rehearsal/fleet.hpp"

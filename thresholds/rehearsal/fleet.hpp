@@ -1,6 +1,6 @@
-// A simulated acceptance of a machine with known faults. It has results as the programs would write them, and it tests
-// the judge. Each value is computed from the parts that affect it, and multiplied by the noise of the launch, of the
-// row and of the value.
+// A simulated acceptance of a machine with known faults. A simulated fleet has results as the programs would write
+// them, and tests the judge. Each value is computed from the parts that affect it, and multiplied by the noise of the
+// launch, of the row and of the value.
 #pragma once
 
 #include <cstdint>

@@ -74,7 +74,7 @@ struct Machine {
 /// Returns the machine. The same arguments always give the same machine. Faults keep their places.
 Machine make_machine(const Shape&, const Noise&, const std::vector<Fault>&, std::uint64_t seed);
 
-/// Chooses places for faults. They are on separate hosts and GPUs if there are enough.
+/// Chooses places for faults. The places are on separate hosts and GPUs if there are enough.
 std::vector<Fault> placed(std::vector<Fault>, const Shape&, std::uint64_t seed);
 
 }  // namespace shakedown::rehearsal

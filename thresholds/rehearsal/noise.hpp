@@ -1,5 +1,5 @@
-// How much healthy GPUs and networks vary. It is read from a YAML file (thresholds/rehearsal/noise/). All values are
-// relative.
+// How much healthy GPUs and networks vary. The noise is read from a YAML file (thresholds/rehearsal/noise/). All values
+// are relative.
 #pragma once
 
 #include <array>

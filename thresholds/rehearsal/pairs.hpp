@@ -14,8 +14,8 @@ namespace shakedown::rehearsal {
 std::vector<Planned> pair_rows(const Shape&);
 
 /// Returns the rows after the rounds. Hosts that were slow in half of their rounds work twice with fast partners, in
-/// both directions and in one direction at a time. These rows are waived if there are no slow hosts. After them, pairs
-/// whose AllReduce was far below that of others repeat it twice.
+/// both directions and in one direction at a time. The rows of these repeated pairs are waived if there are no slow
+/// hosts. After them, pairs whose AllReduce was far below that of others repeat it twice.
 std::vector<Planned> confirming_rows(const Shape&, const std::vector<Planned>& rounds,
                                      const std::vector<Row>& measured);
 

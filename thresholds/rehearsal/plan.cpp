@@ -142,8 +142,8 @@ std::vector<Planned> pcie(int gpus) {
     row.alone = alone;
     rows.push_back(row);
   };
-  // If all GPUs copy at once, the rates are those of the four H200 of ci/baselines/h200-sxm/4ranks/1. These share one
-  // CPU socket, as four of eight GPUs do.
+  // If all GPUs copy at once, the rates are those of the four H200 of ci/baselines/h200-sxm/4ranks/1. The four H200
+  // share one CPU socket, as four of eight GPUs do.
   for (const bool to_host : {false, true}) {
     const char* op = to_host ? "d2h" : "h2d";
     add(op, gpus > 2 ? (to_host ? 37.6 : 43.1) : 55.3, std::nullopt, gpus > 2 ? 0.03 : 0.003);

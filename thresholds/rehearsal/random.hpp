@@ -9,8 +9,8 @@
 
 namespace shakedown::rehearsal {
 
-/// A stream of numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014). It is the same on every machine. The
-/// distributions of <random> are not used, because they depend on the standard library.
+/// A stream of numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014). The sequence of numbers is the same on every
+/// machine. The distributions of <random> are not used, because they depend on the standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

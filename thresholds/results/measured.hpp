@@ -23,7 +23,7 @@ inline constexpr std::string_view fallback_fact = "fallback";
 /// Throws InputError if a file is from a virtual GPU. `use` names what does not accept such files: "a baseline".
 void refuse_virtual(const std::vector<Results>&, const std::string& use);
 
-/// All repetitions of one benchmark. It has pointers into Results, which must outlive it.
+/// All repetitions of one benchmark. Benchmark has pointers into Results, which must outlive it.
 struct Benchmark {
   Key key;
   const Context* context = nullptr;
@@ -74,9 +74,9 @@ std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::
 /// Returns the largest single value of the metric in any repetition, of the run or of a rank. A median would hide it.
 std::optional<double> largest_value(const Benchmark&, const std::string& metric);
 
-/// Returns the rank for which the others of a collective wait. Its own time must be the shortest, by more than 5 % of
-/// that of others, and it must have arrived later by at least half of their waiting time. The shortest time alone is no
-/// proof, because all hosts have it except one with a slow network. nullopt if there is no such rank.
+/// Returns the rank for which the others of a collective wait. The time of this rank must be the shortest, by more than
+/// 5 % of that of others, and it must have arrived later by at least half of their waiting time. The shortest time
+/// alone is no proof, because all hosts have it except one with a slow network. nullopt if there is no such rank.
 std::optional<int> last_to_arrive(const RankValues& seconds, const RankValues& arrival_us);
 
 /// Returns the suspicious rank: for local work the slowest, for a collective the last to arrive. nullopt if there is no

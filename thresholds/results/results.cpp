@@ -1,4 +1,4 @@
-// Reads and validates result files of schema 2. This is also the only code that knows the name suffixes of Google
+// Reads and validates result files of schema 2. This file is also the only code that knows the name suffixes of Google
 // Benchmark.
 #include "thresholds/results/results.hpp"
 

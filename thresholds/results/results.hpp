@@ -1,5 +1,5 @@
 // Result files: the output of Google Benchmark, the facts of the machine, and every rank's figures (schema 2). Only
-// this code reads and writes the format. It uses no MPI, no CUDA and no clock.
+// this code reads and writes the format. This code uses no MPI, no CUDA and no clock.
 #pragma once
 
 #include <cstdint>
@@ -120,13 +120,14 @@ void members(Archive& archive, Expected& expected) {
 struct AbsentHost {
   std::string host, reason;
   std::optional<bool> driver_hangs = std::nullopt;  // true if the host answered, but a call of its driver did not
-  std::optional<int> lost_bytes = std::nullopt;     // size of IP packets that it does not receive; it receives small ones
+  std::optional<int> lost_bytes = std::nullopt;  // size of IP packets that it does not receive; it receives small ones
   bool operator==(const AbsentHost&) const = default;
 };
 
 template <class Archive>
 void members(Archive& archive, AbsentHost& absent) {
-  archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs)("lost_bytes", absent.lost_bytes);
+  archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs)("lost_bytes",
+                                                                                             absent.lost_bytes);
 }
 
 /// The state of NCCL, as far as it is known.
@@ -150,7 +151,7 @@ void members(Archive& archive, NcclFacts& nccl) {
 /// InputError.
 Expected parse_expected(const std::string& text);
 
-/// One line of a roster: a host that must report. Its number of ranks is optional.
+/// One line of a roster: a host that must report. The number of ranks of a line is optional.
 struct RosterEntry {
   std::string host;
   std::optional<int> ranks;
@@ -244,8 +245,8 @@ void members(Archive& archive, Context& c) {
 /// By metric: a value of each rank, by index. If a value is missing, the rank has none.
 using ByRank = std::map<std::string, RankValues>;
 
-/// By name: a text of each rank. It is a fact that is not a number (driver "580.159.03"), or explains the number with
-/// the same name, or why there is none. nullopt: the rank has no text.
+/// By name: a text of each rank. The text is a fact that is not a number (driver "580.159.03"), or explains the number
+/// with the same name, or why there is none. nullopt: the rank has no text.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// By name: a count of each rank; nullopt if it was not counted.

@@ -8,9 +8,9 @@
 
 namespace shakedown {
 
-/// Returns a fail with the key machine/crashed. It names the families. If each crash was the loss of a host, it also
-/// names the hosts; otherwise it names the GPUs of the ranks that died, if they are known. nullopt if no program
-/// crashed.
+/// Returns a fail with the key machine/crashed. The finding names the families. If each crash was the loss of a host,
+/// it also names the hosts; otherwise it names the GPUs of the ranks that died, if they are known. nullopt if no
+/// program crashed.
 std::optional<Finding> judge_crashed(const std::vector<Results>&);
 
 }  // namespace shakedown

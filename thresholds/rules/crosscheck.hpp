@@ -1,4 +1,4 @@
-// Compares measurements of the same run with each other. It needs no profile. The functions are pure.
+// Compares measurements of the same run with each other. These checks need no profile. The functions are pure.
 #pragma once
 
 #include <map>

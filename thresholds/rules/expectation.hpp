@@ -17,8 +17,8 @@ struct Expectation {
   std::string ranks_said_by, hosts_said_by, backend_said_by;
 };
 
-/// Parses a roster. Its lines are "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors:
-/// InputError "file:line:1: what is wrong; how to fix it".
+/// Parses a roster. The lines of a roster are "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment.
+/// Errors: InputError "file:line:1: what is wrong; how to fix it".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
 /// Returns the expectation. Options have priority, then the roster, then what the runs recorded.

@@ -1,5 +1,5 @@
-// Limits of collectives between hosts. They are computed from the rate of the NICs, and from the fraction of it that a
-// healthy cluster reaches. The functions are pure.
+// Limits of collectives between hosts. The limits are computed from the rate of the NICs, and from the fraction of this
+// rate that a healthy cluster reaches. The functions are pure.
 #pragma once
 
 #include <optional>

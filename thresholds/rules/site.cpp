@@ -188,8 +188,8 @@ void add_contract(const Yaml& yaml, Profile& profile) {
   }
 }
 
-/// Returns rules for the NICs of the order. They are needed because a comparison of hosts shows nothing if all NICs run
-/// at half rate, or if one is missing on every host.
+/// Returns rules for the NICs of the order. These rules are needed because a comparison of hosts shows nothing if all
+/// NICs run at half rate, or if one is missing on every host.
 std::vector<Rule> rules_of_nics(const SiteFabric& fabric, const std::string& at, const Measured& measured) {
   const auto least = [&](const char* fact, double limit, const char* where) {
     Rule rule = rule_of_site("host", fact, "fabric: " + fabric.source, at);

@@ -1,5 +1,5 @@
-// A site file describes a cluster, and a profile describes a kind of machine. This is the strict loader of site files,
-// and the function that applies one to a profile. The functions are pure, except for reading the file.
+// A site file describes a cluster, and a profile describes a kind of machine. This file has the strict loader of site
+// files, and the function that applies a site file to a profile. The functions are pure, except for reading the file.
 #pragma once
 
 #include <filesystem>
@@ -30,8 +30,8 @@ struct Site {
   std::vector<std::string> unjudged;            // families that are measured here but need no judgement
 };
 
-/// Reads a site file. Errors: InputError "file:line:column: what is wrong; how to fix it". Its rules are checked later,
-/// when they are added to a profile.
+/// Reads a site file. Errors: InputError "file:line:column: what is wrong; how to fix it". The rules of the site file
+/// are checked later, when they are added to a profile.
 Site read_site(const std::filesystem::path& file);
 
 /// Returns the profile for this run, with the limits and peaks of the site. If there are several hosts, the limits of

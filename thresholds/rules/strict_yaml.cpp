@@ -24,7 +24,7 @@ std::string place(const fs::path& file, const YAML::Mark& mark) {
          std::to_string(std::max(mark.column, 0) + 1);
 }
 
-// Rejects anchors. It reads the events of yaml-cpp, because the tree of yaml-cpp does not show anchors.
+// Rejects anchors. The check reads the events of yaml-cpp, because the tree of yaml-cpp does not show anchors.
 class RefuseAnchors : public YAML::EventHandler {
  public:
   explicit RefuseAnchors(const fs::path& file) : file_(file) {}

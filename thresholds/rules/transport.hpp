@@ -20,9 +20,9 @@ std::optional<Finding> judge_transport(const std::vector<Results>&, const Profil
 /// if it does not use sockets, or if the ports were not read.
 std::optional<Finding> judge_network(const Measured&);
 
-/// Returns a note if NCCL did not use NVSwitch multicast (NVLS). It gives the loss for the largest AllReduce, from the
-/// references with and without NVLS that the profile has for this number of ranks. nullopt if NVLS was on, or if the
-/// profile does not have both references.
+/// Returns a note if NCCL did not use NVSwitch multicast (NVLS). The note gives the loss for the largest AllReduce,
+/// from the references with and without NVLS that the profile has for this number of ranks. nullopt if NVLS was on, or
+/// if the profile does not have both references.
 std::optional<std::string> note_on_nvls(const Results&, const Profile&);
 
 }  // namespace shakedown

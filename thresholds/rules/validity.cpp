@@ -17,12 +17,13 @@ constexpr double rounding = 0.01;
 
 // No row takes longer than a week.
 constexpr double longest = 7 * 86400;
-// Tolerance when rate, clock and rate per clock of a rank are compared. They are medians and means of the same samples,
-// and differ by up to 3.3 % in stored launches. Phases of a step are timed separately and differ by up to 0.5 %.
+// Tolerance when rate, clock and rate per clock of a rank are compared. The three figures are medians and means of the
+// same samples, and differ by up to 3.3 % in stored launches. Phases of a step are timed separately and differ by up to
+// 0.5 %.
 constexpr double tolerance = 0.1;
 
-// Tolerance between the rate per clock, whose steps are counted separately, and the clock of the timed steps. They
-// differ by 0.5 % at constant power, and by more while a GPU warms up.
+// Tolerance between the rate per clock, whose steps are counted separately, and the clock of the timed steps. The two
+// figures differ by 0.5 % at constant power, and by more while a GPU warms up.
 constexpr double clock_tolerance = 0.2;
 
 // GB/s of one PCIe lane in one direction, by generation, after its encoding (PCI-SIG).

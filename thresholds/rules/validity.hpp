@@ -1,4 +1,5 @@
-// Checks whether single figures are possible. It needs no rule; a profile adds ceilings. The functions are pure.
+// Checks whether single figures are possible. These checks need no rule; a profile adds ceilings. The functions are
+// pure.
 #pragma once
 
 #include <map>

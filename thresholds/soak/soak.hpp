@@ -1,6 +1,7 @@
 // Judges a soak, which is a series of rounds on one machine over hours or days. Each round has already been judged like
-// any run. This file judges what only the whole series shows: repeated faults, counters that grow, bits that change,
-// and how each GPU changes compared with its own first hour. The functions are pure. docs/statistics.md has the rules.
+// any run. This file judges what only the whole series of rounds shows: repeated faults, counters that grow, bits that
+// change, and how each GPU changes compared with its own first hour. The functions are pure. docs/statistics.md has the
+// rules.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ struct SoakPlan {
   std::vector<std::string> flags = {};
 };
 
-/// The key of a finding about a round that ended without results. Its status is missing if ranks died, else
-/// inconclusive.
+/// The key of a finding about a round that ended without results. The status of this finding is missing if ranks died,
+/// else inconclusive.
 inline const std::string round_key = "machine/round";
 
 /// A bad finding of a round.
@@ -38,8 +38,8 @@ struct RoundFinding {
   std::string detail;
 };
 
-/// The data of one round that the judgement of the series needs. It is about 10 kB for eight GPUs, so that a week fits
-/// on the disk.
+/// The data of one round that the judgement of the series needs. The data of a round is about 10 kB for eight GPUs, so
+/// that a week fits on the disk.
 struct SoakRound {
   int number = 1;
   std::string started;             // UTC

@@ -112,8 +112,8 @@ class TrendFinder {
     if (x.size() > 1) trend.fit = theil_sen(x, y, each_bound);
   }
 
-  /// Returns the noise of an hourly median. It is computed from the differences of successive hours, which drift and
-  /// single steps hardly affect, but it is at least the value that the rounds predict.
+  /// Returns the noise of an hourly median. The noise is computed from the differences of successive hours, which drift
+  /// and single steps hardly affect, but it is at least the value that the rounds predict.
   std::optional<double> noise_of(const SoakTrend& trend) const {
     const auto steps_of = [](const std::vector<std::optional<double>>& levels) {
       std::vector<double> steps;

@@ -6,7 +6,8 @@
 namespace shakedown {
 namespace {
 
-// 22 % is published for healthy chips. It is the minimum for small fleets if the driver reports the power cap.
+// 22 % is published for healthy chips. This published value is the minimum for small fleets if the driver reports the
+// power cap.
 constexpr double chips = 0.025, chips_differ = 0.22;
 // No healthy chip with less than this fraction of the rate of others was ever published.
 constexpr double never_healthy = 0.5;

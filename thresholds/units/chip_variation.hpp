@@ -1,6 +1,6 @@
-// How much healthy chips differ. Their tails are heavier than those of a normal distribution: Sinha et al. (SC22, arXiv
-// 2208.11035v3) have clusters whose chips are 8 % apart on average and 22 % at most, and single chips that are 1.5
-// times slower. Student's t with 5 degrees of freedom describes both. The functions are pure.
+// How much healthy chips differ. The tails of their distribution are heavier than those of a normal distribution: Sinha
+// et al. (SC22, arXiv 2208.11035v3) have clusters whose chips are 8 % apart on average and 22 % at most, and single
+// chips that are 1.5 times slower. Student's t with 5 degrees of freedom describes both. The functions are pure.
 #pragma once
 
 #include <cstddef>

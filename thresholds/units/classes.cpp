@@ -37,8 +37,8 @@ namespace {
 constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
-// The fraction of fleets in which a healthy GPU exceeds the limit. It is larger for small fleets, because one to eight
-// nodes must show a fault of 2 %.
+// The fraction of fleets in which a healthy GPU exceeds the limit. This fraction is larger for small fleets, because
+// one to eight nodes must show a fault of 2 %.
 double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
 
 // Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
@@ -48,7 +48,8 @@ double centre_of(const std::vector<double>& sorted, bool links) {
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
 }
 
-// Returns the known spread of the median over the rows of a class. Its variance is pi / 2 times that of the mean.
+// Returns the known spread of the median over the rows of a class. The variance of a median is pi / 2 times that of the
+// mean.
 double known_spread(const Column& column) {
   const auto rows = static_cast<double>(column.cells.front().rows);
   const double of_rows = column.kind.row * column.kind.row * (rows > 1 ? 1.57 / rows : 1);
@@ -177,7 +178,7 @@ void add_columns(UnitTable& table) {
   std::erase_if(table.columns, [&](const Column& c) { return !seen.emplace(end_of(c), c.rows).second; });
 }
 
-// Returns the limit. It is lower if several rows agree, but never because one row has more repetitions.
+// Returns the limit. The limit is lower if several rows agree, but never because one row has more repetitions.
 double limit_of(const Column& column, const Cell& cell) {
   const bool few_rows = !column.name.part("engine").empty();  // of three rows, two may be low by accident
   return std::max(column.limit, cell.rows > 1 && !few_rows ? column.kind.class_effect : column.kind.effect);

@@ -1,6 +1,6 @@
 // Doubtful values. A value that differs from its peers, from other rows of its class or from other sizes may be an
-// accident (another process, a paused virtual machine) or a fault. It is a fault only if it repeats. The functions are
-// pure.
+// accident (another process, a paused virtual machine) or a fault. Such a value is a fault only if it repeats. The
+// functions are pure.
 #pragma once
 
 #include <cstddef>

@@ -256,8 +256,8 @@ class Attributor {
     return alone || limit.shortfall(v.value) > open_shortfall ? Support::none : Support::contradicted;
   }
 
-  // True if a pair meets the limit when it copies alone. It then shares something with other pairs of the shift, and is
-  // healthy itself.
+  // True if a pair meets the limit when it copies alone. Such a pair is healthy, but shares something with other pairs
+  // of the shift.
   bool is_fast_alone(const Finding& f, const Limit& limit, const RankValue& v, const Benchmark& benchmark) const {
     if (f.key.part("shift").empty() || !v.from) return false;
     const auto local = [&](int of) { return benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank; };

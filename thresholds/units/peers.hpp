@@ -1,5 +1,5 @@
-// Compares each rank with the ranks of the same kind in the same run. It needs no profile, so it also works on unknown
-// machines. The functions are pure. docs/statistics.md explains the statistics.
+// Compares each rank with the ranks of the same kind in the same run. The comparison needs no profile, so it also works
+// on unknown machines. The functions are pure. docs/statistics.md explains the statistics.
 #pragma once
 
 #include <set>

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t min_gpus = 4, min_hosts = 2;
 constexpr double min_difference = 0.005;
-/// The fraction of the faster group that may be as slow as the typical GPU of the slower group. It allows for one of
-/// eight hosts.
+/// The fraction of the faster group that may be as slow as the typical GPU of the slower group. This fraction allows
+/// for one of eight hosts.
 constexpr double max_exceptions = 0.2;
 /// The largest p of the rank test. Four GPUs on each side without an exception reach 1/70.
 constexpr double max_p = 0.015;

@@ -1,6 +1,6 @@
 // Populations: GPUs of one kind that form a faster and a slower group, such as two versions of a VBIOS, or two makes of
-// memory that no fact distinguishes. This is a property of the fleet, and not a fault of each slower GPU. The functions
-// are pure.
+// memory that no fact distinguishes. The division into groups is a property of the fleet, and not a fault of each
+// slower GPU. The functions are pure.
 #pragma once
 
 #include <optional>
@@ -46,8 +46,8 @@ class DividingFacts {
 ///   neither, and suspects. Classes in which a GPU 2.5 % slower does not stand out are left out.
 std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
-/// Returns one finding for each population in which several hosts are slower. It does not fail. If a GPU misses a
-/// limit, its rule fails.
+/// Returns one finding for each population in which several hosts are slower. Such a finding does not fail. If a GPU
+/// misses a limit, its rule fails.
 std::vector<Finding> findings_of(const std::vector<Population>&);
 
 }  // namespace shakedown

@@ -1,6 +1,6 @@
-// The table of a run. It has a row for each unit (a GPU, a direction of a link, a host) and a column for each class of
-// measurements. A cell has the result of the unit in the class. compare_peers() makes the table once, and later stages
-// return copies with more data. The functions are pure. docs/statistics.md explains the statistics.
+// The table of a run. The table has a row for each unit (a GPU, a direction of a link, a host) and a column for each
+// class of measurements. A cell has the result of the unit in the class. compare_peers() makes the table once, and
+// later stages return copies with more data. The functions are pure. docs/statistics.md explains the statistics.
 #pragma once
 
 #include <compare>
