@@ -49,9 +49,9 @@ class Work {
   Work& operator=(const Work&) = delete;
   virtual ~Work() = default;
 
-  /// Collective part of the setup, for example exchanging handles or broadcasting the tuned algorithm. It may throw
-  /// Unsupported only after all ranks have made all collective calls of connect; then any subset of ranks may throw it.
-  /// Any other exception ends the job.
+  /// Collective part of the setup, for example exchanging handles or broadcasting the tuned algorithm. This function
+  /// may throw Unsupported only after all ranks have made all collective calls of connect; then any subset of ranks may
+  /// throw it. Any other exception ends the job.
   virtual void connect(Group&) {}
 
   /// Queues the operation once on the device's stream. Neither allocates nor waits.
@@ -124,7 +124,7 @@ class Work {
   virtual std::string chosen() const { return ""; }
 
   /// Returns the software that the operation uses in place of the usual one, if that makes it slower: "attention by
-  /// ...". Empty: none. Its time then says nothing about the hardware.
+  /// ...". Empty: none. The time of such a Work says nothing about the hardware.
   virtual std::string fallback() const { return ""; }
 
   /// Corrupts one element of the output, so that tests can prove that verify detects it.
@@ -176,9 +176,9 @@ Maker<CudaDevice> maker(const S& spec) {
 
 }  // namespace cuda
 
-/// An operation to measure. It consists of the specification of any operation (kernels/ops/) and its makers. It names
-/// no operation, so that a new operation changes no other files, and a program links only the operations that it
-/// measures.
+/// An operation to measure. This type consists of the specification of any operation (kernels/ops/) and its makers. The
+/// type names no operation, so that a new operation changes no other files, and a program links only the operations
+/// that it measures.
 struct Spec {
   template <class S>
   requires requires { S::description; }
@@ -217,7 +217,7 @@ struct DeviceInfo {
   std::vector<NcclLink> nccl_links;  // links that NCCL has made so far, as far as this rank knows
 };
 
-/// The processor clock that a device counted while operations ran. It has the mean in MHz, and the cycles of one
+/// The processor clock that a device counted while operations ran. The count has the mean in MHz, and the cycles of one
 /// operation (median over samples).
 struct ClockCount {
   double mhz, cycles;
@@ -251,8 +251,8 @@ class Device {
   Choices& choices() { return choices_; }
 
   /// Returns the choices that an earlier run made on the same kind of device; the same on every rank. A Work compares
-  /// such a choice with the most likely candidate in one turn. It tunes again if the choice is slower on the slowest
-  /// rank.
+  /// such a choice with the most likely candidate in one turn. The Work tunes again if the choice is slower on the
+  /// slowest rank.
   Choices& remembered() { return remembered_; }
 
   /// Sets a function to call regularly while this rank waits for others inside an operation and its device responds.

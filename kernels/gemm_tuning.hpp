@@ -1,4 +1,4 @@
-// The rules for comparing algorithms of a matrix product. They are the same on a GPU and on a virtual one.
+// The rules for comparing algorithms of a matrix product. The rules are the same on a GPU and on a virtual GPU.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace shakedown {
 /// then lowers the clock in steps. A rested H200 multiplies bf16 8192 at 790 to 804 TFLOPS and 1,615 to 1,640 MHz for
 /// 25 to 60 ms, then at 765 to 700, and finally at 665 to 700 and 1,345 to 1,405 MHz (2 GPUs, 40 series). Samples of
 /// the first phase repeat within 1 %; a mixture does not. A sustained load measures the last phase. With rests half as
-/// long, some samples already show the next step. These are the times of the driver's power control, not of the chip:
+/// long, some samples already show the next step. These times are those of the driver's power control, not of the chip:
 /// a product that takes longer than the load is a burst of its own.
 inline constexpr Bursts gemm_bursts{0.02, 0.06};
 

@@ -1,5 +1,5 @@
-// Sizes of work that follow from the properties of a GPU. Their factors are measured on H100 and H200, which both have
-// 132 multiprocessors at 1.98 GHz.
+// Sizes of work that follow from the properties of a GPU. The factors of these sizes are measured on H100 and H200,
+// which both have 132 multiprocessors at 1.98 GHz.
 #pragma once
 
 #include <algorithm>
@@ -33,10 +33,10 @@ struct GpuProperties {
   double clock() const { return clock_hz > 0 ? clock_hz : 1e9; }
 };
 
-/// Returns the bytes per second at which the driver is assumed to clear freed memory. It does so asynchronously, with
-/// the engine that copies from the host. An H200 clears 223 GB/s, 113 bytes per clock. Until it is done, 0.65 s after a
-/// memory test, copies from the host reach 29.6 instead of 55.4 GB/s; the other direction is not slower (measured,
-/// 2026-11). The assumption is lower, because waiting too long only costs time.
+/// Returns the bytes per second at which the driver is assumed to clear freed memory. The driver clears memory
+/// asynchronously, with the engine that copies from the host. An H200 clears 223 GB/s, 113 bytes per clock. Until it is
+/// done, 0.65 s after a memory test, copies from the host reach 29.6 instead of 55.4 GB/s; the other direction is not
+/// slower (measured, 2026-11). The assumption is lower, because waiting too long only costs time.
 inline double clearing_rate(const GpuProperties& gpu) { return gpu.at_most(96 * gpu.clock(), 1.0 / 16); }
 
 /// Returns the approximate bytes per second of a walk over memory that runs together with products. Products leave few

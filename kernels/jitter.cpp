@@ -1,5 +1,5 @@
 // Runs equal quanta of work on the thread that starts all other work, and measures how much longer than usual each one
-// takes. This code is the same on all backends, because every rank has a CPU.
+// takes. The code of jitter is the same on all backends, because every rank has a CPU.
 #include "kernels/ops/jitter.hpp"
 
 #include <algorithm>

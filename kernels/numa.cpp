@@ -20,7 +20,7 @@ bool has_cpus(const std::filesystem::path& root, int node) {
 }
 
 bool has_memory(const std::filesystem::path& root, int node) {
-  // A line is "Node 1 MemTotal: 1234 kB". It shows 0 for a node that has only CPUs.
+  // A line is "Node 1 MemTotal: 1234 kB". The line shows 0 for a node that has only CPUs.
   std::ifstream in(folder_of(root, node) / "meminfo");
   std::string word;
   while (in >> word && word != "MemTotal:") {

@@ -1,5 +1,5 @@
-// Known data and the results that must follow from it. This is the independent reference of every check. Host code and
-// CUDA kernels use the same formulas; kernels that duplicate a formula are tested against it.
+// Known data and the results that must follow from it. This file is the independent reference of every check. Host code
+// and CUDA kernels use the same formulas; kernels that duplicate a formula are tested against it.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 
 // Copies -------------------------------------------------------------------------------------------------------------
 
-/// Returns word i of a buffer written by rank `source`. It depends on the position and the writer, so that shifted,
-/// repeated and swapped copies are all detected.
+/// Returns word i of a buffer written by rank `source`. The word depends on the position and the writer, so that
+/// shifted, repeated and swapped copies are all detected.
 constexpr std::uint64_t copy_word(std::uint64_t i, std::uint64_t source) { return mix(i ^ (source << 48)); }
 
 // Streams over memory ------------------------------------------------------------------------------------------------
 
-/// Returns word i of the operation "write". It is cheap, so that memory bandwidth is the limit. It differs at every
-/// position (the factor is odd) and for every writer.
+/// Returns word i of the operation "write". The word is cheap to compute, so that memory bandwidth is the limit, and
+/// differs at every position (the factor is odd) and for every writer.
 constexpr std::uint64_t written_word(std::uint64_t i, std::uint64_t writer) {
   return (i + (writer << 48)) * 0x9e3779b97f4a7c15ULL;
 }
@@ -60,10 +60,10 @@ constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
 
 // Collectives --------------------------------------------------------------------------------------------------------
 
-/// The addends of the ranks in a sum: integers that depend on position and rank. They are small and sparse enough that
-/// no sum exceeds the exact range of the type, in any order of additions. The check therefore needs no tolerance. At
-/// each position the values form a cycle over the ranks: every 2^shift-th rank has a value, and these values count
-/// through 0 .. 2^bits - 1. Small worlds have bits = 4 and shift = 0: each rank has a value in 0..15.
+/// The addends of the ranks in a sum: integers that depend on position and rank. The addends are small and sparse
+/// enough that no sum exceeds the exact range of the type, in any order of additions. The check therefore needs no
+/// tolerance. At each position the values form a cycle over the ranks: every 2^shift-th rank has a value, and these
+/// values count through 0 .. 2^bits - 1. Small worlds have bits = 4 and shift = 0: each rank has a value in 0..15.
 struct Addends {
   int ranks = 1;
   int bits = 4, shift = 0;
@@ -135,7 +135,7 @@ struct Parts {
 /// distinguishes A from B. The result is a double; the caller rounds it to its own type.
 double normal(std::uint64_t i, std::uint64_t stream);
 
-/// Returns +1 or -1 for row or column j. These numbers are the vector of Freivalds' check.
+/// Returns +1 or -1 for row or column j. The signs are the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
 /// The scale factors of A and B in block-scaled types. There is one for each block of neighbours along k in each row of

@@ -33,8 +33,8 @@ class Trail {
   explicit Trail(std::size_t bytes = 0) : Trail(bytes, bytes <= 64 ? 64 : 512, most_places) {}
   Trail(std::size_t bytes, std::size_t step, std::size_t places) : bytes_(bytes), step_(step), places_(places) {}
 
-  /// Returns a trail for in-place outputs. Its places do not overlap, and there are as many as a sample has operations
-  /// (of a millisecond, or four).
+  /// Returns a trail for in-place outputs. The places of this trail do not overlap, and there are as many places as a
+  /// sample has operations (of a millisecond, or four).
   static Trail apart(std::size_t bytes) {
     const std::size_t unit = bytes <= 64 ? 64 : 512, step = (bytes + unit - 1) / unit * unit;
     constexpr std::size_t enough = std::size_t{256} << 20, alone = std::size_t{2} << 30;
@@ -52,8 +52,8 @@ class Trail {
     queued_ = staged_from_ = staged_ = 0;
   }
 
-  /// Prepares a series of `operations` operations. It continues after the last one, or starts again if they do not fit.
-  /// A device may run one more operation before them.
+  /// Prepares a series of `operations` operations. The series continues after the last operation, or starts again at
+  /// the first place if the operations do not fit. A device may run one more operation before them.
   void stage(std::size_t operations) {
     if (first_ + queued_ + operations + 1 > places_) restart();
     staged_from_ = queued_;

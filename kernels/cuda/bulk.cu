@@ -133,8 +133,8 @@ __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
   for (std::size_t k = 0; k < parts.count; ++k) {
     stages.wait(k);
     stages.empty(parts, k, o.c);
-    // The stage of the previous part is free once its store has read shared memory. This waits for all stores but the
-    // newest one.
+    // The stage of the previous part is free once its store has read shared memory. The next line waits for all stores
+    // but the newest one.
     if (k == 0 || k - 1 + stages.count >= parts.count) continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
     stages.fill(parts, k - 1 + stages.count, o.a);

@@ -9,8 +9,9 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Maximum number of multiprocessors that take part. It is large enough for a mean over the chip and small enough that
-/// the cost of each handover (about 2 us) is negligible: in a chain of 2 MiB each walker makes 512 accesses.
+/// Maximum number of multiprocessors that take part. The number is large enough for a mean over the chip and small
+/// enough that the cost of each handover (about 2 us) is negligible: in a chain of 2 MiB each walker makes 512
+/// accesses.
 constexpr unsigned most_walkers = 32;
 
 /// One block per multiprocessor. `walkers` of these blocks, evenly spread, walk their parts of the chain in turn. A

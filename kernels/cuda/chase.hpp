@@ -15,8 +15,8 @@ struct ChaseResult {
 };
 
 /// Queues one walk over all `nodes` (a power of two) of the chain, one access after another, from node 0. The walk is
-/// divided among multiprocessors. Their distance from the links changes the latency by 7 % (H200: 803 to 866 ns), so
-/// the result is a mean over the chip, as in nvbandwidth.
+/// divided among multiprocessors. The distance of a multiprocessor from the links changes the latency by 7 % (H200: 803
+/// to 866 ns), so the result is a mean over the chip, as in nvbandwidth.
 void chase_pointers(cudaStream_t, const void* chain, std::size_t nodes, ChaseResult*, int multiprocessors);
 
 }  // namespace shakedown::cuda

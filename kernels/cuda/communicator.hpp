@@ -1,5 +1,5 @@
-// NCCL communicators. There is one per group of ranks. It is created when the first collective Work of that group
-// connects, and kept for later ones. All communicators are registered, so that waits can watch them and a shutdown can
+// NCCL communicators. There is one communicator per group of ranks, created when the first collective Work of the group
+// connects, and kept for later Works. All communicators are registered, so that waits can watch them and a shutdown can
 // abort them.
 #pragma once
 
@@ -38,8 +38,8 @@ class Communicator {
   /// of NCCL; std::runtime_error; Absent.
   void call(const std::function<ncclResult_t(ncclComm_t)>&);
 
-  /// Checks NCCL's asynchronous error state. It must be called while a kernel may run, because a failed peer shows only
-  /// here and the kernel would wait forever. Errors: those of `call`; the communicator is then aborted.
+  /// Checks NCCL's asynchronous error state. The check must be called while a kernel may run, because a failed peer
+  /// shows only here and the kernel would wait forever. Errors: those of `call`; the communicator is then aborted.
   void look();
 
   /// Shuts the communicator down cleanly, if the group has patience.

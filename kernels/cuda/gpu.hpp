@@ -43,8 +43,8 @@ class View {
   std::size_t bytes_;
 };
 
-/// Device memory. It is padded to whole 16-byte vectors, so that kernels can access whole words. The memory of a shared
-/// buffer is padded to 2 MiB, because CUDA IPC shares whole allocation blocks of that size.
+/// Device memory. The memory is padded to whole 16-byte vectors, so that kernels can access whole words. The memory of
+/// a shared buffer is padded to 2 MiB, because CUDA IPC shares whole allocation blocks of that size.
 class Buffer {
  public:
   Buffer() = default;

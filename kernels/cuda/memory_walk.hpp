@@ -25,8 +25,8 @@ struct Walked {
   WrongWord words[listed] = {};
 };
 
-/// A piece of the memory under test. Its first word has index `first` within the whole test. It consists of whole
-/// 16-byte vectors.
+/// A piece of the memory under test. The first word of a piece has index `first` within the whole test. A piece
+/// consists of whole 16-byte vectors.
 struct Piece {
   std::uint64_t* words;
   std::size_t first, count;

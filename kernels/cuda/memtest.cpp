@@ -42,8 +42,8 @@ std::vector<Buffer> nearly_all_memory() {
   return pieces;
 }
 
-/// bf16 products of size 8192 cubed. They run on a high-priority stream of their own, because otherwise a walk would
-/// leave them no SMs.
+/// bf16 products of size 8192 cubed. The products run on a high-priority stream of their own, because otherwise a walk
+/// over memory would leave them no SMs.
 class LoadOfProducts {
  public:
   explicit LoadOfProducts(const Gpu& gpu) : gpu_(gpu), a_(bytes), b_(bytes), d_(bytes), workspace_(workspace_bytes) {

@@ -39,9 +39,9 @@ std::string expanded(const std::string& pattern) {
   return path;
 }
 
-/// Sets an environment variable for the lifetime of the object. It is restored because later families record the user's
-/// setting. NCCL reads the variable only once. It cannot be set safely later, when NCCL's threads may read the
-/// environment.
+/// Sets an environment variable for the lifetime of the object. The old value is restored because later families record
+/// the user's setting. NCCL reads the variable only once. The variable cannot be set safely later, when NCCL's threads
+/// may read the environment.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

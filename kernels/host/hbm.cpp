@@ -1,7 +1,7 @@
 // Streams over the memory of this host with all cores of the rank. For sizes far beyond the cache, memcpy of the C
 // library uses non-temporal stores; the traffic of a copy is then the bytes read plus the bytes written. The other
-// operations are plain loops, in which a CPU reads cache lines before it writes them. These reads are not counted, as
-// in BabelStream.
+// operations are plain loops, in which a CPU reads cache lines before it writes them. Such reads are not counted, as in
+// BabelStream.
 #include <array>
 #include <atomic>
 #include <bit>

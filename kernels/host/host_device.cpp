@@ -34,8 +34,8 @@ std::string cpu_model() {
 
 }  // namespace
 
-/// Throws Unsupported, with the bytes needed and free, if the memory of this host is too small. It must suffice for all
-/// of its ranks, which request the same size.
+/// Throws Unsupported, with the bytes needed and free, if the memory of this host is too small. The memory must suffice
+/// for all ranks of the host, which request the same size.
 void HostDevice::require_memory(std::size_t bytes) const {
   const auto text = field("/proc/meminfo", "MemAvailable");  // in kB
   if (text.empty()) return;

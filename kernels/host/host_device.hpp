@@ -1,5 +1,5 @@
-// The host backend: CPU cores and memory as the device of a rank. All operations are real and checked. It measures
-// hosts, and allows tests of the code above device.hpp on a machine without a GPU.
+// The host backend: CPU cores and memory as the device of a rank. All operations are real and checked. The host backend
+// measures hosts, and allows tests of the code above device.hpp on a machine without a GPU.
 #pragma once
 
 #include "kernels/device.hpp"

@@ -28,7 +28,7 @@ class MemoryLatency final : public Work {
 
   void enqueue() override {
     const auto* const memory = memory_.get();
-    // The mask keeps a corrupted word inside the buffer. It costs each load one cycle.
+    // The mask keeps a corrupted word inside the buffer. The mask costs each load one cycle.
     const std::uint64_t inside = (nodes() - 1) * chase::node_bytes;
     const auto loads = accesses(spec_);
     auto last = last_;
@@ -41,8 +41,8 @@ class MemoryLatency final : public Work {
 
   void stage(int repeats) override { stage_trail(results(), trail_, repeats, poison_byte); }
 
-  /// Writes the chain. The calling thread, which also walks, touches the pages first, so they are on its NUMA node. It
-  /// writes in the order of the walk: if the chain does not fit into the caches, they then hold its last part.
+  /// Writes the chain. The calling thread, which also walks, touches the pages first, so they are on its NUMA node. The
+  /// thread writes in the order of the walk: if the chain does not fit into the caches, they then hold its last part.
   void reset() override {
     trail_.restart();
     std::memset(results().data(), poison_byte, results().size());

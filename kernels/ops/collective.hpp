@@ -82,8 +82,8 @@ inline std::string key(const CollectiveSpec& s) {
   if (s.scope == Scope::node) key.set("scope", "node");
   return key.text();
 }
-/// Returns the size that is actually moved. It differs slightly from `bytes` if that is not divisible by the number of
-/// ranks.
+/// Returns the size that is actually moved. The moved size differs slightly from `bytes` if `bytes` is not divisible by
+/// the number of ranks.
 inline Cost cost(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
@@ -134,7 +134,7 @@ inline Group& group_of(const CollectiveSpec& s, Group& world) {
   throw Unsupported("this host has " + std::to_string(group.size()) + " ranks, others have " + std::to_string(s.ranks));
 }
 
-/// The neighbours of a rank in the ring. It receives from the previous one and sends to the next one.
+/// The neighbours of a rank in the ring. A rank receives from the previous rank and sends to the next rank.
 constexpr int previous_rank(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 constexpr int next_rank(int rank, int ranks) { return (rank + 1) % ranks; }
 

@@ -15,8 +15,8 @@ enum class PcieOp { h2d, d2h, both };
 constexpr auto words(CopyOp) { return names("read", "write"); }
 constexpr auto words(PcieOp) { return names("h2d", "d2h", "both"); }
 
-/// The role of a rank in a peer copy, in local ranks. It has the destination of its data, and the source that it
-/// receives from.
+/// The role of a rank in a peer copy, in local ranks. The role has the destination of the rank's data, and the source
+/// from which the rank receives.
 struct Route {
   std::optional<int> to, from;
   bool takes_part() const { return to || from; }

@@ -7,9 +7,9 @@
 
 namespace shakedown {
 
-/// A series of equal quanta of work, timed one by one, in one thread on the core to which the rank is bound. This is
-/// the fixed work quantum of the literature (Sottile and Minnich, CLUSTER 2004). Time in excess of the work was taken
-/// by something else on the core.
+/// A series of equal quanta of work, timed one by one, in one thread on the core to which the rank is bound. The series
+/// is the fixed work quantum of the literature (Sottile and Minnich, CLUSTER 2004). Time in excess of the work was
+/// taken by something else on the core.
 struct JitterSpec {
   static constexpr std::string_view description = "a row of quanta on the processor";
   /// Steps of a quantum. Each step is a dependent multiplication and addition, 4 cycles on current cores. A quantum

@@ -43,9 +43,9 @@ inline Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)
 inline std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
 
 /// `moving` is the moving inversions test of memory testers, with random words. Upwards, each word is read and its
-/// complement written; downwards, the complement is read and the word written; then all words are read. This detects a
-/// write that disturbs neighbouring cells on either side, because the cells on one side have been written already and
-/// those on the other have not.
+/// complement written; downwards, the complement is read and the word written; then all words are read. This order
+/// detects a write that disturbs neighbouring cells on either side, because the cells on one side have been written
+/// already and those on the other have not.
 enum class TestPattern { address, complement, alternating, random, moving };
 constexpr auto words(TestPattern) { return names("address", "complement", "alternating", "random", "moving"); }
 

@@ -16,8 +16,8 @@
 
 namespace shakedown {
 
-/// This machine does not support the operation: too little memory, no algorithm, no path. It becomes a waiver that all
-/// ranks agree on, or a failed row if the user requested the operation by name.
+/// This machine does not support the operation: too little memory, no algorithm, no path. The exception becomes a
+/// waiver that all ranks agree on, or a failed row if the user requested the operation by name.
 struct Unsupported : std::runtime_error {
   explicit Unsupported(const std::string& why, bool asked_by_name = false)
       : std::runtime_error(why), asked_for(asked_by_name) {}

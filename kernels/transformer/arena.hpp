@@ -15,7 +15,8 @@ struct Slice {
 
 class Arena {
  public:
-  /// Every slice begins at a multiple of this. It suits wide loads and is the alignment that cuBLASLt and cuDNN prefer.
+  /// Every slice begins at a multiple of this. This multiple suits wide loads and is the alignment that cuBLASLt and
+  /// cuDNN prefer.
   static constexpr std::size_t alignment = 256;
 
   /// Divides the memory at `base`. Without a base, it only counts the bytes.

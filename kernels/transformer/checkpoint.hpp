@@ -1,5 +1,5 @@
 // The data that a training step needs to continue another run: its parameters, their moments, and the number of steps.
-// It is stored in a folder that all ranks see:
+// The data is stored in a folder that all ranks see:
 //
 //   checkpoint.json            the model, and for each file the ranges of values in it, with their digests
 //   checkpoint.<id>.rank<r>    parameters, first and second moments of rank r; if ranks have identical data, a part
@@ -21,8 +21,8 @@
 
 namespace shakedown::training {
 
-/// A range of values. It begins at `own` in a rank's arrays and at `first` in the model. The model is the sequence of
-/// its tensors, without the padding of shares.
+/// A range of values. A range begins at `own` in a rank's arrays and at `first` in the model. The model is the sequence
+/// of its tensors, without the padding of shares.
 struct Run {
   std::size_t first, own, count;
   std::size_t end() const { return first + count; }

@@ -68,8 +68,8 @@ class GradientSums {
   void joined() { sent_.assign(sent_.size(), std::nullopt); }
 
   /// Computes the summary for AdamW's clipping: of the gradient of the whole model, with replicated parameters counted
-  /// once. If ranks share the state, every sum has already summarized its own part. This then only starts the sum of
-  /// these summaries over ranks, which the caller must join.
+  /// once. If ranks share the state, every sum has already summarized its own part. In this case the function only
+  /// starts the sum of these summaries over ranks, which the caller must join.
   void summarize(const Pass& pass) {
     if (shape_.sharded()) {
       if (pass.exchanges) ops_.all_reduce(&pass.record->reduced);

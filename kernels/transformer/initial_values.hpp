@@ -1,5 +1,5 @@
-// Initial values of the tensors of a step. They are the same for every backend, every division among ranks, and the
-// peer scripts.
+// Initial values of the tensors of a step. These values are the same for every backend, every division among ranks, and
+// the peer scripts.
 #pragma once
 
 #include <cmath>

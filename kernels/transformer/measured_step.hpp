@@ -318,7 +318,8 @@ class MeasuredStep final : public Work {
     return *std::max_element(all.begin(), all.end()) * 1e-3;
   }
 
-  /// Records the phases of the step since the last call, if there was one. Its marks are the most recent ones.
+  /// Records the phases of the step since the last call, if there was one. The marks of this step are the most recent
+  /// ones.
   void note_phases() {
     if (phases_.whole.size() >= staged_) return;
     phases_.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));

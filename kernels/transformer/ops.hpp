@@ -83,8 +83,8 @@ struct NormGradient {
 enum class Rotation { forward, backward };
 
 /// Returns the contribution of value i of an array to its checksum. The factor is odd and different for every value.
-/// Any change of one value, any swap of two different values, and any two flipped bits are therefore detected. It is a
-/// single multiplication, so a summary is limited by memory bandwidth.
+/// Any change of one value, any swap of two different values, and any two flipped bits are therefore detected. The
+/// digest takes a single multiplication, so a summary is limited by memory bandwidth.
 constexpr std::uint64_t checksum_term(std::uint64_t bits, std::uint64_t i) { return bits * (2 * i + 1); }
 
 /// Returns the pseudo-random signs in a projection of value i and the following values up to a multiple of four, from
@@ -101,8 +101,8 @@ struct Summary {
   double squared_norm;       // sum of squares, in a fixed order; not finite if a value is not, or if it overflows
   std::uint64_t non_finite;  // values that are NaN or infinite
   std::uint64_t checksum;    // sum over i of (bits of value i) (2 (first + i) + 1), modulo 2^64; see checksum_term
-  /// Sum over i of value i with the sign of first + i (signs_from), in a fixed order. It is linear, so the projection
-  /// of a sum of arrays is the sum of their projections.
+  /// Sum over i of value i with the sign of first + i (signs_from), in a fixed order. The projection is linear, so the
+  /// projection of a sum of arrays is the sum of their projections.
   double projection = 0;
 };
 
@@ -178,7 +178,7 @@ concept TrainingOps = requires(
     const std::function<void()>& queue,
     const Choices& remembered, Choices* chosen) {
 
-  // Setup. These operations may wait and allocate.
+  // Setup. Operations of the setup may wait and allocate.
 
   /// Returns the bytes that the backend needs from the arena for this step: library workspaces, partial sums. May be 0.
   /// Constant for one Ops object, and known before any large allocation.
@@ -191,8 +191,8 @@ concept TrainingOps = requires(
   /// Copy between host and device after all work queued before; complete on return.
   ops.copy_in(p, cp, n);       // device, host, bytes
   ops.copy_out(p, cp, n);      // host, device, bytes
-  /// Allocates host memory that is suitable for fast copies to and from the device. It is freed with the returned
-  /// object, after its copies are complete.
+  /// Allocates host memory that is suitable for fast copies to and from the device. The memory is freed with the
+  /// returned object, after its copies are complete.
   { ops.host_memory(n).data() } -> std::convertible_to<std::byte*>;
   /// Starts a copy between that memory and the device, after all work queued before. There are two turns; `finish_copy`
   /// returns when the last copies of that turn are complete.
@@ -212,7 +212,8 @@ concept TrainingOps = requires(
   /// ordered by offset, and cover all parameters that this rank updates.
   ops.place_copies(slots);
   /// Runs `queue`, which queues the same work whenever the number is the same. A backend may record it the first time
-  /// and launch it as a whole from then on. It must have run once outside of `repeat`, and must not use other streams.
+  /// and launch it as a whole from then on. The work must have run once outside of `repeat`, and must not use other
+  /// streams.
   ops.repeat(n, queue);
   /// Waits for all queued work.
   ops.synchronize();
@@ -221,8 +222,8 @@ concept TrainingOps = requires(
   ops.connect(group, &group);
   /// Enclose the tuning of products. In between, each new product may try algorithms on its actual matrices, whose
   /// contents are lost, or time its remembered choice in one turn. The second call is collective: all ranks adopt rank
-  /// 0's choices, which are stored in `chosen`. It returns false if a remembered choice is no longer good; tune again
-  /// without it then. Errors of the second call: Unsupported, on all ranks together.
+  /// 0's choices, which are stored in `chosen`. The call returns false if a remembered choice is no longer good; tune
+  /// again without it then. Errors of the second call: Unsupported, on all ranks together.
   ops.start_tuning(remembered);
   { ops.finish_tuning(group, chosen) } -> std::same_as<bool>;
   /// Returns the device memory in use by this process, in bytes, or by all processes if the device cannot distinguish
@@ -306,16 +307,16 @@ concept TrainingOps = requires(
   ops.adamw(state, AdamW{}, csummary, summary, n, n);      // state, settings, of gradient, of parameters, first, slots
   /// Writes the Element copies of the parameters to their slots.
   ops.write_copies(cm);
-  /// Sums values[0..count) over ranks, in place, on a second stream. It starts after all work queued before, and runs
-  /// concurrently with later work. Does nothing for one rank.
+  /// Sums values[0..count) over ranks, in place, on a second stream. The sum starts after all work queued before, and
+  /// runs concurrently with later work. Does nothing for one rank.
   ops.all_reduce(m, n);
   /// Does the same for this summary.
   ops.all_reduce(summary);
   /// reduce_scatter and all_gather also run on the second stream. reduce_scatter: `own` becomes, or is increased by,
-  /// rank r's share of the sum over ranks, of all[r count + i]; the other content of `all` is lost. It adds to the
-  /// summaries; only this operation may write the second one until it is complete. all_gather: `all` becomes the shares
-  /// of all ranks, one after another. A share may be at its own place in `all`. Both return a ticket for `wait`: work
-  /// queued after the wait starts when the operation is complete.
+  /// rank r's share of the sum over ranks, of all[r count + i]; the other content of `all` is lost. reduce_scatter adds
+  /// to the summaries; only this operation may write the second one until it is complete. all_gather: `all` becomes the
+  /// shares of all ranks, one after another. A share may be at its own place in `all`. Both return a ticket for `wait`:
+  /// work queued after the wait starts when the operation is complete.
   { ops.reduce_scatter(m, m, n, flag, told) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   /// True if a rank reads the other ranks' values of its share and therefore summarizes them; false if it only gets the
   /// sum.

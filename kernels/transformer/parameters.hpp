@@ -67,8 +67,8 @@ std::string text(const ParameterTensor&);
 /// projection all B, then all A. The A of its adapted parts are adjacent and form one matrix.
 std::vector<ParameterTensor> parameter_tensors(const TransformerShape&, const LoraShape&, Trains = Trains::adapters);
 
-/// The interval that is gathered, summed over ranks and updated at a time if ranks share the state of a model. It is
-/// divided into equal shares; the last one is padded.
+/// The interval that is gathered, summed over ranks and updated at a time if ranks share the state of a model. The
+/// interval is divided into equal shares; the last share is padded.
 struct Unit {
   std::size_t offset, used, size;
   std::size_t end() const { return offset + size; }
@@ -106,7 +106,7 @@ struct Piece {
 std::vector<Piece> pieces(const FlatLayout&, int ranks, int rank);
 
 /// Returns the number of values in the prefix that is complete when the backward pass reaches the attention of a layer.
-/// It excludes the layers below, the projection before the attention, and the norm that feeds it.
+/// The prefix excludes the layers below, the projection before the attention, and the norm that feeds it.
 std::size_t complete_before_attention(const std::vector<ParameterTensor>&, const TransformerShape&, std::size_t layer);
 
 }  // namespace shakedown::training

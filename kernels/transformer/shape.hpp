@@ -103,7 +103,7 @@ enum class Retain {
 constexpr auto words(Retain) { return names("all", "rebuild", "inputs"); }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Projections. Those with the same input are fused into one matrix: q, k and v; gate and up.
+// Projections. Projections with the same input are fused into one matrix: q, k and v; gate and up.
 
 enum class Linear { qkv, o, gate_up, down };
 inline constexpr std::array<Linear, 4> linears = {Linear::qkv, Linear::o, Linear::gate_up, Linear::down};

@@ -77,8 +77,8 @@ std::optional<std::string> misfetched(const std::vector<std::vector<Record>>& by
 /// projection of a sum is the sum of the projections, for any tokens and any way to share the state (as Freivalds 1977
 /// checks a product). An error of e times the size of the gradients remains undetected in a step with a probability of
 /// about tolerance / e. Rounding moves a value by at most half an epsilon of the type of the transfers, in fewer
-/// additions than there are ranks. Its directions are independent of the signs, so in total it moves by less than
-/// epsilon sqrt(ranks) of the size.
+/// additions than there are ranks. The directions of rounding are independent of the signs, so in total the projection
+/// moves by less than epsilon sqrt(ranks) of the size.
 std::optional<std::string> miscounted(const std::vector<std::vector<Record>>& by_rank, const Record& mine,
                                       std::size_t step, DType sums) {
   double expected = 0, size = 0;

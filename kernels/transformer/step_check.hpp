@@ -17,9 +17,9 @@ struct GoldenLoss {
   double loss;
 };
 
-/// Returns the losses of this measurement on healthy machines, by model and precision; empty if unknown. They agree
-/// within 0.1 % for any choice of algorithms. The loss of random weights does not reveal wrong attention or a wrong
-/// update; the later losses do.
+/// Returns the losses of this measurement on healthy machines, by model and precision; empty if unknown. The losses
+/// agree within 0.1 % for any choice of algorithms. The loss of random weights does not reveal wrong attention or a
+/// wrong update; the later losses do.
 template <Trains trains>
 std::vector<GoldenLoss> golden_losses(const StepSpec<trains>&);
 

@@ -1,5 +1,6 @@
-// The virtual backend: a GPU whose operations take computed times on a clock of its own. It shows how long a run would
-// take on a chip that is not at hand, and runs everything above device.hpp without a GPU. It moves no data.
+// The virtual backend: a GPU whose operations take computed times on a clock of its own. The virtual backend shows how
+// long a run would take on a chip that is not at hand, and runs everything above device.hpp without a GPU. The backend
+// moves no data.
 #pragma once
 
 #include <memory>

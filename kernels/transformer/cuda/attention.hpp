@@ -1,6 +1,6 @@
-// Attention with grouped key and value heads (Ainslie et al. 2023), causal or not, forward and backward. It works
-// directly on the output of the fused projection of queries, keys and values, without transposition, copies or repeated
-// heads.
+// Attention with grouped key and value heads (Ainslie et al. 2023), causal or not, forward and backward. The attention
+// works directly on the output of the fused projection of queries, keys and values, without transposition, copies or
+// repeated heads.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,8 +14,8 @@
 
 namespace shakedown::cuda {
 
-/// There is one row for each token, sequence after sequence. It has the query heads, then the key heads, then the value
-/// heads. Strides are in elements between rows.
+/// There is one row for each token, sequence after sequence. A row has the query heads, then the key heads, then the
+/// value heads. Strides are in elements between rows.
 struct AttentionShape {
   int batch, sequence, query_heads, kv_heads, head_size;
   std::size_t qkv_stride, out_stride, dout_stride, dqkv_stride;
@@ -48,8 +48,8 @@ class Attention {
   virtual bool is_deterministic() const = 0;
 };
 
-/// Returns attention by our own kernels: slow, deterministic, for heads of up to 128 elements. They verify cuDNN and
-/// are never measured instead of it. Errors: Unsupported for larger heads.
+/// Returns attention by our own kernels: slow, deterministic, for heads of up to 128 elements. These kernels verify
+/// cuDNN and are never measured instead of cuDNN. Errors: Unsupported for larger heads.
 std::unique_ptr<Attention> make_plain_attention(const AttentionShape&);
 
 /// Returns attention by cuDNN's fused kernels. If `deterministic`, it gives the same bits every time and needs more

@@ -60,7 +60,8 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
 }
 
 /// Returns the largest number of gradients in a sum. A sum starts when a bucket is full, which is checked before the
-/// attention of each layer. It exceeds the bucket by less than the gradients that become complete between two checks.
+/// attention of each layer. A sum exceeds the bucket by less than the gradients that become complete between two
+/// checks.
 std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
   const auto layout = shape.layout();
   const auto& tensors = layout.tensors;

@@ -50,7 +50,7 @@ struct Sizes {
   Tensor per_query_between(CudnnGraph& graph) const {
     return graph.between(f32, {batch, heads, sequence, 1}, {heads * sequence, sequence, 1, 1});
   }
-  /// Returns a tensor with one number for each query, key and head. It never exists in memory.
+  /// Returns a tensor with one number for each query, key and head. The tensor never exists in memory.
   Tensor scores(CudnnGraph& graph, cudnnDataType_t type) const {
     return graph.between(type, {batch, heads, sequence, sequence},
                          {heads * sequence * sequence, sequence * sequence, sequence, 1});

@@ -39,8 +39,8 @@ constexpr int narrow_threads = 128, rows_of_block = narrow_threads / 32;
 // The narrowest row that needs more than four vectors in a lane.
 constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;
 
-/// The part of a row in one lane: vector v is at column (32 v + lane) 8, if the row has it. It stays packed, because
-/// registers are scarce.
+/// The part of a row in one lane: vector v is at column (32 v + lane) 8, if the row has it. The part stays packed,
+/// because registers are scarce.
 template <int vectors>
 struct Lane {
   uint4 packed[vectors];
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(narrow_threads)
 }
 
 /// With y = (x - mean) rstd and g = dn gain: dx += rstd (g - mean(g) - y mean(g y)). With `trained`, the block writes
-/// the sums over its rows of dn y and of dn to gains[block columns + c] and shifts[...]. It adds the sums of its warps
-/// in order, and each warp adds its rows in order.
+/// the sums over its rows of dn y and of dn to gains[block columns + c] and shifts[...]. The block adds the sums of its
+/// warps in order, and each warp adds its rows in order.
 template <bool centred, bool trained, int vectors>
 __global__ void __launch_bounds__(narrow_threads, 4)
     narrow_norm_backward_kernel(Rows<const Bf16> dn, Rows<const Bf16> x, NormWeights weights, NormStatistics statistics,

@@ -1,6 +1,6 @@
 // The products of a training step through cuBLASLt. Each distinct product has one plan, which is created at its first
-// use and kept. Its fastest algorithm is measured once, on the real operands, and then fixed. Before that, cuBLASLt's
-// first proposal is used.
+// use and kept. The fastest algorithm of a plan is measured once, on the real operands, and then fixed. Before that,
+// cuBLASLt's first proposal is used.
 #pragma once
 
 #include <array>

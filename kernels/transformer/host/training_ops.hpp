@@ -1,5 +1,5 @@
-// The operations of a training step on the host, in float or double, as simple loops that are easy to verify. They are
-// the reference for tests of the CUDA operations, and let the step run without a GPU.
+// The operations of a training step on the host, in float or double, as simple loops that are easy to verify. The host
+// operations are the reference for tests of the CUDA operations, and let the step run without a GPU.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The training step on the host. It uses f32 or f64 and plain loops.
+// The training step on the host, in f32 or f64 with plain loops.
 #include "kernels/host/host_device.hpp"
 #include "kernels/transformer/host/training_ops.hpp"
 #include "kernels/transformer/measured_checkpoint.hpp"
