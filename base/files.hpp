@@ -30,8 +30,8 @@ struct CannotRead : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws InputError if the path itself is wrong (missing, or access denied), else CannotRead. Both name the path and
-/// the error.
+/// Throws InputError if the path itself is wrong (missing, or access denied), else CannotRead. Messages of both
+/// exceptions name the path and the error.
 [[noreturn]] void refuse_to_read(const std::filesystem::path&, std::error_code);
 
 /// True if the path exists. Errors: std::filesystem::filesystem_error if the system cannot answer.

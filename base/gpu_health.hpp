@@ -20,7 +20,7 @@ using ErrorCounts = std::map<std::string, std::uint64_t>;
 /// by the administrator.
 bool protects_gpu(std::string_view reason);
 /// is_heat: true if a thermal sensor caused the lower clock. is_power: true if the GPU or its power supply is at a
-/// power limit. Both are true for hw_slowdown, because either can cause it.
+/// power limit. is_heat and is_power are both true for hw_slowdown, because either can cause it.
 bool is_heat(std::string_view reason);
 bool is_power(std::string_view reason);
 /// True if an administrator has set the clock: `nvidia-smi -lgc` or `-ac`.

@@ -30,8 +30,8 @@ std::string who(const std::filesystem::path& lock);
 std::optional<Owner> owner_here(const std::filesystem::path& lock);
 
 /// Returns why the run in this folder has not ended: it is still running, or it was aborted. nullopt if the run has
-/// ended, or if the folder has no run. Also nullopt in processes of the run itself, because they judge it before it
-/// ends.
+/// ended, or if the folder has no run. The result is also nullopt in processes of the run itself, because they judge it
+/// before it ends.
 std::optional<std::string> unfinished(const std::filesystem::path& folder);
 
 }  // namespace shakedown

@@ -83,9 +83,9 @@ std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate);
 
 /// Returns the number of values per side for the rank test at level `alpha` to detect a shift of `effect` with
 /// probability `power`. The noise has the standard deviation `sigma`. The formula is 2 (z_alpha + z_power)^2 (sigma /
-/// effect)^2 / (3/pi) + z_alpha^2 / 4. Here 3/pi is the efficiency of the rank test in normal noise (Lehmann,
-/// Nonparametrics, 1975), and the last term corrects for small samples (Guenther, 1981). At least the number of values
-/// that can reach that level at all.
+/// effect)^2 / (3/pi) + z_alpha^2 / 4. In the formula, 3/pi is the efficiency of the rank test in normal noise
+/// (Lehmann, Nonparametrics, 1975), and the last term corrects for small samples (Guenther, 1981). At least the number
+/// of values that can reach that level at all.
 std::size_t sample_size(double effect, double sigma, double alpha, double power);
 
 }  // namespace shakedown

@@ -41,7 +41,7 @@ std::string printable(std::string_view text);
 /// Returns printable text in which newlines are replaced by spaces.
 std::string one_line(std::string_view text);
 
-/// Returns the text if it has at most `max_bytes` (4 or more). Otherwise returns its first words and "...".
+/// Returns the text if it has at most `max_bytes` (4 or more). For a longer text, returns its first words and "...".
 std::string shortened(const std::string& text, std::size_t max_bytes);
 
 /// True if the word is not empty and has only ASCII letters, digits and the characters of `others`. A shell takes such

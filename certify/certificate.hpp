@@ -8,7 +8,7 @@
 
 namespace shakedown {
 
-/// The files in the folder of a certificate. SHA256SUMS lists all others except its signature.
+/// The files in the folder of a certificate. SHA256SUMS lists all other files except its signature.
 namespace certificate {
 inline constexpr const char *sums = "SHA256SUMS", *signature = "SHA256SUMS.sig", *about = "certificate.json",
                             *verdict = "verdict.json", *site = "site.yaml", *thresholds = "thresholds",

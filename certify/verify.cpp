@@ -118,8 +118,8 @@ std::set<std::string> other_files(const fs::path& own) {
   return files;
 }
 
-/// Returns the rules of the certificate that are not those of this machine. Errors: Refused if the state by the rules
-/// of this machine is another one.
+/// Returns the rules of the certificate that are not those of this machine. Errors: Refused if the rules of this
+/// machine give another state.
 std::vector<std::string> changed_rules(const Verdict& verdict, const fs::path& own) {
   const auto files = other_files(own);
   if (files.empty()) return {};

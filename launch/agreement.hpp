@@ -1,4 +1,4 @@
-// Discovers the hosts, leaves out those that do not answer, and returns the launch on the others.
+// Discovers the hosts, leaves out those that do not answer, and returns the launch on the other hosts.
 #pragma once
 
 #include <optional>

@@ -21,7 +21,7 @@ std::vector<HostWithSlots> with_slots(const std::vector<ListedHost>&);
 /// True if `hosts` contains this name.
 bool is_one_of(const std::string& host, const std::vector<std::string>& hosts);
 
-/// Returns the hosts that are not one of the others.
+/// Returns the hosts that are not among `others`.
 std::vector<std::string> hosts_without(std::vector<std::string> hosts, const std::vector<std::string>& others);
 
 }  // namespace shakedown

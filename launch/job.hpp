@@ -53,8 +53,8 @@ struct Job {
   enum class Heard { nothing, something, its_end };
   std::function<Heard()> listen = {};
   std::chrono::duration<double> last_words{10};
-  /// How long the job may continue after a signal to this process. Then the supervisor ends it, so that there is still
-  /// time for a verdict.
+  /// How long the job may continue after a signal to this process. After this time the supervisor ends the job, so that
+  /// there is still time for a verdict.
   std::chrono::duration<double> patience_on_signal{12};
   /// Called ten times a second while the job runs.
   std::function<void()> tick = {};

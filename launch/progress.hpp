@@ -57,7 +57,7 @@ class Progress {
 };
 
 /// Shows the progress on standard error. A terminal that supports it (not TERM=dumb) is redrawn in place, with colour
-/// unless NO_COLOR is set. Otherwise, a line is printed for each finished family.
+/// unless NO_COLOR is set. If standard error is not a terminal, a line is printed for each finished family.
 class Screen {
  public:
   explicit Screen(const std::vector<std::string>& families);

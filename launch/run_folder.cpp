@@ -53,8 +53,8 @@ std::vector<std::string> names_of(const fs::path& folder) {
   throw CannotRun(shown(folder).string() + ": cannot be read; name a readable folder with --results=DIR");
 }
 
-/// Throws if the folder has no lock file of this program, so that files of others are never deleted. A folder with only
-/// an empty lock file belongs to a run that is about to begin.
+/// Throws if the folder has no lock file of this program, so that files of other programs are never deleted. A folder
+/// with only an empty lock file belongs to a run that is about to begin.
 void refuse_foreign(const fs::path& folder) {
   const TimedCall call("read", folder);
   if (is_run_lock(folder / "lock")) return;

@@ -57,9 +57,9 @@ void add_line(const fs::path& file, const std::string& line) {
   }
 }
 
-/// Returns the order of the families and the pause before a round. Both depend only on the seed and the number of the
-/// round, so that a resumed soak continues in the same way. Pre-flight is always first because it decides whether the
-/// others run.
+/// Returns the order of the families and the pause before a round. Order and pause depend only on the seed and the
+/// number of the round, so that a resumed soak continues in the same way. Pre-flight is always first because it decides
+/// whether the other families run.
 struct RoundPlan {
   std::vector<std::string> order;
   double rest_s;

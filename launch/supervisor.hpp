@@ -10,7 +10,7 @@ namespace shakedown {
 /// Implements `shakedown supervisor FD COMMAND...`, which launch/job.cpp starts. FD is a socket to `shakedown`. A byte
 /// from the socket, or its end, means "end the job". When the command has ended, the supervisor writes one line: "exit
 /// 3", "signal 9", or "error TEXT" if the command could not be started. Returns when all processes of the job have
-/// ended, or the remaining ones cannot be killed.
+/// ended, or the remaining processes cannot be killed.
 int supervise(const std::vector<std::string>& words);
 
 }  // namespace shakedown

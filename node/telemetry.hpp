@@ -58,8 +58,8 @@ ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 /// Returns how much the counters have grown. Omits counters that are not in both arguments.
 ErrorCounts grown(const ErrorCounts& before, const ErrorCounts& after);
 
-/// Samples one GPU between begin() and end(), and reads its error counters on request. Both run in a thread of the
-/// object.
+/// Samples one GPU between begin() and end(), and reads its error counters on request. Sampling and reading run in a
+/// thread of the object.
 class Telemetry {
  public:
   static constexpr std::chrono::milliseconds usual_interval{10};

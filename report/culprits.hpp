@@ -14,8 +14,8 @@ namespace shakedown {
 std::vector<std::string> repair_commands(const Verdict&);
 
 /// Returns the list of culprits, the worst first, and the commands for the repair desk. Only the first few culprits are
-/// described; the others are counted by node. All lines except commands fit into the width. Empty if there are neither
-/// culprits nor commands.
+/// described; further culprits are counted by node. All lines except commands fit into the width. Empty if there are
+/// neither culprits nor commands.
 std::string culprits_text(const Verdict&, TerminalStyle);
 
 /// Returns one line for each judgement if the verdict has several, else an empty text.

@@ -14,7 +14,7 @@ namespace shakedown {
 std::string junit_xml(const Verdict&);
 
 /// Returns a case for each benchmark, and one for the whole comparison. Worse and missing benchmarks are failures,
-/// inconclusive ones are errors, and those that cannot be judged are skipped.
+/// inconclusive benchmarks are errors, and those that cannot be judged are skipped.
 std::string junit_xml(const Regression&);
 
 }  // namespace shakedown

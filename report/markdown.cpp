@@ -1,4 +1,4 @@
-// A CI summary in which bad findings are first and good ones are folded.
+// A CI summary in which bad findings are first and good findings are folded.
 #include "report/markdown.hpp"
 
 #include "base/text.hpp"

@@ -56,8 +56,8 @@ void write_outputs(const OutputFiles& files, const Subject& subject) {
   }
 }
 
-/// Writes the files after a measurement; an error of one file does not prevent the others. Returns `code`, the exit
-/// code of the verdict, or 3 instead of 0 if a file cannot be written.
+/// Writes the files after a measurement; an error of one file does not prevent the other files. Returns `code`, the
+/// exit code of the verdict, or 3 instead of 0 if a file cannot be written.
 int write_all_outputs(const OutputFiles&, const Judged&, const char* program, int code);
 
 /// Replaces the output files of a subject that could not be judged, so that no old report remains. Reads the unparsed

@@ -12,11 +12,12 @@ namespace shakedown {
 /// its own, so that grep finds it.
 std::string verdict_json(const Verdict&);
 
-/// Reads a file that verdict_json wrote. Errors: InputError with the file and the field. Also rejects a file that was
-/// changed after it was written, or whose findings, values and culprits lead to another verdict than the stored one.
+/// Reads a file that verdict_json wrote. Errors: InputError with the file and the field. The function also rejects a
+/// file that was changed after it was written, or whose findings, values and culprits lead to another verdict than the
+/// stored one.
 Verdict read_verdict(const std::filesystem::path& file);
 
-/// Reads a verdict. Adds a note if the result files next to it are the ones that were judged. Errors: those of
+/// Reads a verdict. Adds a note if the result files next to it are those that were judged. Errors: those of
 /// read_verdict, and InputError for a result file with another hash.
 Verdict read_stored_verdict(const std::filesystem::path& file);
 

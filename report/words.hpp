@@ -65,7 +65,7 @@ std::string regression_line(const Regression&);
 /// True if the figure has not changed, or if the comparison cannot judge it.
 bool is_quiet(const Change&);
 
-/// Returns the worse figures, the largest change first, and after them the missing ones.
+/// Returns the worse figures, the largest change first, and after them the missing figures.
 std::vector<const Change*> worst_changes(const Regression&);
 
 }  // namespace shakedown
