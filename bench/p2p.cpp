@@ -143,7 +143,7 @@ void register_p2p(Session& session) {
     if (cuda && full) add_both_ways(session, op, Engine::sm, bytes);
   }
   // A kernel that reads sends a request for each line. The requests compete with the data that other GPUs read from
-  // this one, which gives 337 GB/s. Without that data the rate is 375 GB/s.
+  // this GPU, which gives 337 GB/s. Without that data the rate is 375 GB/s.
   if (cuda && full) add_pair(session, PeerShiftSpec{CopyOp::read, Engine::sm, 1, bytes, true}, bandwidth);
   if (!gate) {
     each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });

@@ -1,5 +1,5 @@
-// The chain of a pointer chase. Each node holds the index of the next one; the chain visits every node once and returns
-// to the first.
+// The chain of a pointer chase. Each node holds the index of the next node; the chain visits every node once and
+// returns to the first.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,8 @@ inline std::uint64_t digest_of(std::span<const std::byte> bytes, std::uint64_t f
 }
 inline constexpr std::size_t most_digested = std::size_t{1} << 30;
 
-/// Collects the comparisons of one check: their number, the number of mismatches, and the position of the first one.
+/// Collects the comparisons of one check: their number, the number of mismatches, and the position of the first
+/// mismatch.
 class Checker {
  public:
   template <class T>

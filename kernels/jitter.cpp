@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// A recurrence in which each number depends on the previous one (Knuth, MMIX).
+/// A recurrence in which each number depends on the previous number (Knuth, MMIX).
 struct Chain {
   std::uint64_t factor = 6364136223846793005ULL, addend = 1442695040888963407ULL;
 

@@ -138,9 +138,9 @@ double normal(std::uint64_t i, std::uint64_t stream);
 /// Returns +1 or -1 for row or column j. The signs are the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
-/// The scale factors of A and B in block-scaled types. There is one for each block of neighbours along k in each row of
-/// A, and the same ones for each column of B. Neighbours differ, so that a product that reads them in another order is
-/// wrong.
+/// The scale factors of A and B in block-scaled types. There is one value for each block of neighbours along k in each
+/// row of A, and the same values for each column of B. Neighbours differ, so that a product that reads them in another
+/// order is wrong.
 struct BlockScales {
   std::uint64_t blocks;  // number of blocks in a row
 

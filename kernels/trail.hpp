@@ -1,8 +1,8 @@
 // Places consecutive outputs so that each operation leaves data that no other operation could have written. A check
-// after a series then covers all timed operations instead of only the last one.
+// after a series then covers all timed operations instead of only the last operation.
 //
-// Each output begins one step after the previous one and overwrites the rest of it. The first step of each output, its
-// head, remains. All operations have the same input, so all heads must equal the head of the last output, which is
+// Each output begins one step after the previous output and overwrites the rest of it. The first step of each output,
+// its head, remains. All operations have the same input, so all heads must equal the head of the last output, which is
 // checked completely. If an operation was skipped, its place holds the previous operation's data, shifted by a step, or
 // poison. The timed code does no extra work: only addresses differ.
 #pragma once

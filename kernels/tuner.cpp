@@ -44,8 +44,8 @@ class Turns {
   Turns(Trials& trials, double budget_seconds) : trials_(trials), begin_(trials.now()), budget_(budget_seconds) {}
 
   /// Runs each candidate once, which loads its code, and returns those that run. Stops when half of the budget is spent
-  /// and enough candidates run; the caller therefore lists the most likely ones first. Never begins a candidate that
-  /// would exceed the limit of the warm-up if it took as long as the one before.
+  /// and enough candidates run; the caller therefore lists the most likely candidates first. Never begins a candidate
+  /// that would exceed the limit of the warm-up if it took as long as the one before.
   std::vector<Candidate> warm_up(std::size_t count, std::size_t least_candidates) {
     std::vector<Candidate> running;
     for (std::size_t i = 0; i < count; ++i) {

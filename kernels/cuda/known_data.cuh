@@ -9,7 +9,7 @@
 
 namespace shakedown::cuda {
 
-/// Same formula as reference::normal, whose host version cannot be called from kernels.
+/// This function has the same formula as reference::normal, whose host version cannot be called from kernels.
 __device__ inline double normal(std::uint64_t i, std::uint64_t stream_id) {
   constexpr double scale = 1.0 / 9007199254740992.0;  // 2^-53
   const std::uint64_t bits = reference::mix(i ^ (stream_id << 56));

@@ -1,5 +1,5 @@
 // The memory test: writes a pattern to nearly all free memory of the GPU, reads it back, and lists the wrong words.
-// Errors of all walks are counted, not only those of the last one.
+// Errors of all walks are counted, not only those of the last walk.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -23,7 +23,7 @@ namespace {
 
 /// Memory left for the driver, for kernels that are loaded on first use, and for other tools that query the GPU.
 constexpr std::size_t left_free = std::size_t{512} << 20;
-/// Memory is allocated in pieces, since one large allocation may fail where several smaller ones succeed.
+/// Memory is allocated in pieces, since one large allocation may fail where several smaller allocations succeed.
 constexpr std::size_t largest_piece = std::size_t{8} << 30, smallest_piece = std::size_t{32} << 20;
 
 std::vector<Buffer> nearly_all_memory() {
@@ -75,7 +75,7 @@ class LoadOfProducts {
   /// Makes all ranks queue the same number of products, according to the median of their times.
   void agree(Group& group) { seconds_of_one_ = median(gather(group, seconds_of_one_)); }
 
-  /// True if the last product has the same bits as the first one, which ran alone.
+  /// True if the last product has the same bits as the first product, which ran alone.
   bool reproduced() const { return digest_of(gpu_, d_) == first_; }
 
  private:

@@ -9,9 +9,9 @@
 namespace shakedown::cuda {
 
 /// If the user has set NCCL_DEBUG to a value other than VERSION, the log is the user's. This setting is not changed,
-/// and the log is read if it is detailed enough and goes to a file (NCCL_DEBUG_FILE). Otherwise NCCL logs to a
-/// temporary file. The log is as detailed as possible without a line for each operation, which would affect the latency
-/// of small messages.
+/// and the log is read if it is detailed enough and goes to a file (NCCL_DEBUG_FILE). Without such a setting, NCCL logs
+/// to a temporary file. The log is as detailed as possible without a line for each operation, which would affect the
+/// latency of small messages.
 class NcclListener {
  public:
   NcclListener();

@@ -1,4 +1,4 @@
-// Memory that one rank shares with another rank of the same host through CUDA IPC.
+// Memory that a rank shares with another rank of its host through CUDA IPC.
 #pragma once
 
 #include <optional>

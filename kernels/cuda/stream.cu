@@ -1,5 +1,5 @@
 // Streams through registers. A block processes tiles of threads x unroll vectors. Consecutive threads load consecutive
-// vectors. Each thread issues `unroll` independent loads from each array before it uses the first one, which hides the
+// vectors. Each thread issues `unroll` independent loads from each array before it uses the first load, which hides the
 // memory latency.
 #include "kernels/cuda/stream.hpp"
 

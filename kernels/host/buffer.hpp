@@ -1,5 +1,5 @@
 // Page-aligned memory of a Work. The team that uses the pages touches them first, which places them on its NUMA node.
-// Also the position-dependent words that copies move.
+// This file also has the position-dependent words that copies move.
 #pragma once
 
 #include <sys/mman.h>

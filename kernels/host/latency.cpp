@@ -1,5 +1,5 @@
 // Latency of a load from this host's memory or caches. One thread, on the core to which the rank is bound, walks along
-// a chain in which each word holds the position of the next one. No load can start before the previous one has
+// a chain in which each word holds the position of the next word. No load can start before the previous load has
 // finished.
 #include <sys/mman.h>
 

@@ -1,6 +1,6 @@
 // Copies from the memory of one rank to that of another on the same host, through windows of shared memory. "write"
 // pushes into a window of the destination; "read" pulls from a window of the source. Either one pair runs alone, in one
-// or both directions, or all ranks run at once. Also the latency of a load from such a window.
+// or both directions, or all ranks run at once. This file also measures the latency of a load from such a window.
 #include <algorithm>
 #include <vector>
 

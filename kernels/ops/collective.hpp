@@ -23,9 +23,9 @@ constexpr auto words(CollectiveOp) {
 }
 
 /// One operation between the `ranks` ranks of a group. `bytes` is the size as nccl-tests defines it: the total over all
-/// ranks for all_gather, reduce_scatter and alltoall, and one rank's buffer for the others. Rank 0 is the root.
-/// sendrecv is a ring in which each rank sends to the next one; with two ranks, optionally only one sends (`sender`).
-/// Only all_reduce can be in place or from a graph.
+/// ranks for all_gather, reduce_scatter and alltoall, and one rank's buffer for the other operations. Rank 0 is the
+/// root. sendrecv is a ring in which each rank sends to the next rank; with two ranks, optionally only one sends
+/// (`sender`). Only all_reduce can be in place or from a graph.
 struct CollectiveSpec {
   static constexpr std::string_view description = "a collective";
 

@@ -1,5 +1,5 @@
 // Sums a step's gradients over ranks while the backward pass runs. Either the whole array is summed bucket by bucket,
-// or each rank gets the sum of its share of every unit. Also collects the summaries of the gradients.
+// or each rank gets the sum of its share of every unit. This file also collects the summaries of the gradients.
 #pragma once
 
 #include <algorithm>

@@ -130,9 +130,9 @@ class Layers {
     NormWeights<Element> weights;
     NormStatistics<Master> statistics;
   };
-  /// Computes dx = (add ? dx : 0) + the gradient through the norm from dn, for this rank's tokens. Also computes the
-  /// norm's own gradient if it is trained, and adds it to the previous value if `accumulate`. n, if wanted, is returned
-  /// for all tokens.
+  /// Computes dx = (add ? dx : 0) + the gradient through the norm from dn, for this rank's tokens. The function also
+  /// computes the norm's own gradient if it is trained, and adds it to the previous value if `accumulate`. n, if
+  /// wanted, is returned for all tokens.
   void norm_backward(const NormAt& norm, Matrix<Element> dn, bool add, Matrix<Element> n, bool accumulate) {
     const auto gradient = [&](Kind kind) { return places_.gradient(norm.owner, kind, norm.layer).data; };
     ops_.norm_backward(own(dn), norm.x, norm.weights, norm.statistics, add, own(buffers_.dx), n ? own(n) : n,

@@ -208,7 +208,7 @@ class MeasuredStep final : public Work {
   }
 
  private:
-  /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are those of the last one.
+  /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are those of the last micro-batch.
   struct Phases {
     std::vector<double> forward, backward, optimizer, whole;
   };
@@ -319,7 +319,7 @@ class MeasuredStep final : public Work {
   }
 
   /// Records the phases of the step since the last call, if there was one. The marks of this step are the most recent
-  /// ones.
+  /// marks.
   void note_phases() {
     if (phases_.whole.size() >= staged_) return;
     phases_.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));

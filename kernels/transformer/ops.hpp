@@ -315,8 +315,8 @@ concept TrainingOps = requires(
   /// reduce_scatter and all_gather also run on the second stream. reduce_scatter: `own` becomes, or is increased by,
   /// rank r's share of the sum over ranks, of all[r count + i]; the other content of `all` is lost. reduce_scatter adds
   /// to the summaries; only this operation may write the second one until it is complete. all_gather: `all` becomes the
-  /// shares of all ranks, one after another. A share may be at its own place in `all`. Both return a ticket for `wait`:
-  /// work queued after the wait starts when the operation is complete.
+  /// shares of all ranks, one after another. A share may be at its own place in `all`. reduce_scatter and all_gather
+  /// return a ticket for `wait`: work queued after the wait starts when the operation is complete.
   { ops.reduce_scatter(m, m, n, flag, told) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   /// True if a rank reads the other ranks' values of its share and therefore summarizes them; false if it only gets the
   /// sum.

@@ -1,5 +1,5 @@
-// Dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an encoder) and its adapters. Also the numbers of
-// parameters and floating-point operations. Only arithmetic: no memory, no device.
+// Dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an encoder) and its adapters. This file also has the
+// numbers of parameters and floating-point operations. Only arithmetic: no memory, no device.
 #pragma once
 
 #include <array>
@@ -85,8 +85,8 @@ constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
 /// k, v and o), qwen2_7b_8_layers (of 28), llama_8b (3.1), llama_8b_8_layers (of 32), llama2_13b, llama_70b, gpt2_124m,
 /// encoder_163m. For machines without a GPU, models of two layers: tiny (like Qwen2), gpt2_tiny and encoder_tiny. The
 /// encoder is the model that many cluster tests call GPT-2: post-norm, no causal mask, 512 positions, an untied head
-/// with bias, but without their dropout. Both have GPT-2's vocabulary of 50,257, rounded up to 50,304 as in nanoGPT.
-/// Errors: std::invalid_argument, listing the known names.
+/// with bias, but without their dropout. Both models have GPT-2's vocabulary of 50,257, rounded up to 50,304 as in
+/// nanoGPT. Errors: std::invalid_argument, listing the known names.
 struct Preset {
   TransformerShape model;
   LoraShape lora;

@@ -106,7 +106,8 @@ class TrainingStep {
     go_on_after(0);
   }
 
-  /// Same as restart, but keeps the moments, which were also written from outside, and continues after `steps` steps.
+  /// Does the same as restart, but keeps the moments, which were also written from outside, and continues after `steps`
+  /// steps.
   void go_on_after(std::uint64_t steps) {
     ops_.write_copies(buffers_.state.parameters);
     weights_.go_alone();

@@ -49,7 +49,7 @@ std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_r
 /// Returns this rank's complaint if the bits that ranks have fetched of each other's gradients differ from the
 /// originals. For each value all ranks except its owner contribute theirs, so both sums over ranks have the same terms.
 /// If all ranks have the same gradient, each must have fetched its own share once from each other rank, which
-/// identifies the faulty one. Otherwise it cannot be identified, and all complain.
+/// identifies the faulty one. Otherwise the rank at fault cannot be identified, and all ranks complain.
 template <class Shares>
 std::optional<std::string> misfetched(const std::vector<std::vector<Record>>& by_rank, int rank, std::size_t step,
                                       bool same, const Shares& shares_with) {

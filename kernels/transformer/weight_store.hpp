@@ -41,7 +41,7 @@ class WeightStore {
   /// Disables the exchange.
   void go_alone() { exchanges_ = false; }
 
-  /// Marks the gathered weights of all slots as outdated, because ranks have written new ones.
+  /// Marks the gathered weights of all slots as outdated, because ranks have written new weights.
   void forget() { held_.assign(held_.size(), std::nullopt); }
   /// True if no unit has been gathered into this unit's slot since forget(). If called in the order of use, it is true
   /// for the units that the next step uses first.

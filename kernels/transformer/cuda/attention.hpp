@@ -33,8 +33,8 @@ class Attention {
   /// Returns the workspace of the larger direction, known before any allocation.
   virtual std::size_t workspace_bytes() const = 0;
 
-  /// Computes out = softmax(q k' / sqrt(head_size)) v, with a causal mask if set. Also stores the logarithm of the sum
-  /// of the softmax in lse[sequence][head][position], which backward needs.
+  /// Computes out = softmax(q k' / sqrt(head_size)) v, with a causal mask if set. The function also stores the
+  /// logarithm of the sum of the softmax in lse[sequence][head][position], which backward needs.
   virtual void forward(cudaStream_t, const Bf16* qkv, Bf16* out, float* lse, void* workspace) const = 0;
 
   /// Computes dqkv, the gradient of qkv in the same layout.
