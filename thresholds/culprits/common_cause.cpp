@@ -27,7 +27,7 @@ constexpr double turns_percent = 20;
 constexpr const char* copies_alike =
     "; copies between all GPUs are equally slow: check ACS on PCIe switches, the IOMMU and confidential computing";
 
-// A rank is late if it arrives at least 50 us and at least eight MADs after the others.
+// A rank is late if it arrives at least 50 us and at least eight MADs after the other ranks.
 constexpr double late_us = 50, late_mads = 8;
 constexpr std::size_t enough_barriers = 3;
 

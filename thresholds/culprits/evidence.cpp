@@ -32,7 +32,7 @@ bool both_ways(const Key& key) { return key.part("dir") == "both"; }
 struct Links {
   std::set<Unit> all, slow;
 
-  // True if most links are slow, and no GPU is at an end of all slow ones.
+  // True if most links are slow, and no GPU is at an end of all slow links.
   bool alike() const {
     if (static_cast<double>(slow.size()) <= most * static_cast<double>(all.size())) return false;
     const auto explains = [&](int rank) {

@@ -84,7 +84,7 @@ class FabricJudge {
     return places;
   }
 
-  // Returns the median of the best rates of these NICs, relative to those of others.
+  // Returns the median of the best rates of these NICs, relative to those of other NICs.
   double middle(const std::vector<Place>& places) const {
     std::vector<double> xs;
     for (const Place& place : places) xs.push_back(*rounds_.best(place));
@@ -423,7 +423,7 @@ class FabricJudge {
                                [&](int rank) { return rank >= 0 && table_.is_out(gpu_unit(rank), "p2p"); });
   }
 
-  // Describes the rails of two hosts. None of the rails is slow by itself.
+  // Describes the rails of two hosts. None of the rails of the two hosts is slow by itself.
   std::string rails_of(std::size_t a, std::size_t b) const {
     std::size_t all = 0, answered = 0;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {

@@ -135,8 +135,8 @@ class Fleet {
   double sigma_ = 0;
 };
 
-// Returns how much faster each GPU is than the others in a class. For copies, this is the median of the copies that it
-// receives.
+// Returns how much faster each GPU is than the other GPUs in a class. For copies, this is the median of the copies that
+// it receives.
 ByGpu faster(const Column& column) {
   std::vector<std::vector<double>> all(column.context->ranks.size());
   for (const Cell& cell : column.cells) all[static_cast<std::size_t>(cell.unit.rank)].push_back(-cell.shortfall);

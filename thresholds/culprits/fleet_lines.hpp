@@ -1,6 +1,7 @@
-// Compares the figures of the whole fleet with the reference. Also groups its GPUs by rack, leaf switch, firmware
-// version, driver and host, and compares the figures of these groups with each other. The lines of this file never fail
-// a run, because a rack that is 2 % slower and 8 C hotter is not a broken GPU. The functions are pure.
+// Compares the figures of the whole fleet with the reference. This file also groups the GPUs of the fleet by rack, leaf
+// switch, firmware version, driver and host, and compares the figures of these groups with each other. The lines of
+// this file never fail a run, because a rack that is 2 % slower and 8 C hotter is not a broken GPU. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>

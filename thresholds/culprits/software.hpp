@@ -21,7 +21,7 @@ Benchmarks of_equal_software(const Benchmarks&);
 std::vector<Finding> findings_about(const Benchmarks& without_fallback, const Benchmarks& all,
                                     const std::vector<Finding>&);
 
-/// Adds the suspects whose cause is software. These suspects are placed after wrong data and before all others.
+/// Adds the suspects whose cause is software. These suspects are placed after wrong data and before all other suspects.
 std::vector<Diagnosis> with_software(std::vector<Diagnosis>, const Benchmarks&, const std::vector<Finding>&);
 
 }  // namespace shakedown

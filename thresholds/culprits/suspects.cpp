@@ -220,7 +220,7 @@ class Investigation {
                 : "; the AllReduce inside the host is normal";
   }
 
-  // Adds hosts that are slightly slower and are the only ones with another value of a fact, such as the VBIOS. Either
+  // Adds hosts that are slightly slower and are the only hosts with another value of a fact, such as the VBIOS. Either
   // the host or that fact may make them slower.
   void judge_lone_hosts() {
     for (const Population& p : evidence_.table().populations) {

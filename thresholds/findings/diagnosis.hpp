@@ -25,8 +25,8 @@
 
 namespace shakedown {
 
-/// The kind of fault. slow_silicon is a healthy chip whose clock at the power limit is lower than that of others. Kinds
-/// between hosts (thresholds/culprits/fabric.hpp) are last.
+/// The kind of fault. slow_silicon is a healthy chip whose clock at the power limit is lower than that of other chips.
+/// Kinds between hosts (thresholds/culprits/fabric.hpp) are last.
 enum class Cause {
   slow_gpu,
   slow_link,

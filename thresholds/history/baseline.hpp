@@ -40,9 +40,9 @@ struct LaunchFacts {
   std::set<std::string> gpus = {};  // UUIDs; empty in baselines from before 2026-11-22, which do not have them
 };
 
-/// Launches on the same machine belong to one session if each begins at most this long after the previous one. Launches
-/// of a session have the same day, room and state of the machine, so together they are a single sample of these
-/// conditions.
+/// Launches on the same machine belong to one session if each begins at most this long after the previous launch.
+/// Launches of a session have the same day, room and state of the machine, so together they are a single sample of
+/// these conditions.
 inline constexpr double hours_of_session = 3;
 
 /// A value that `leave_out_outliers` has removed.

@@ -23,7 +23,7 @@ constexpr double prior_degrees = 10, own_degrees = 8;
 /// similar (autocorrelation 0.7 in the simulation of tests/thresholds/drift_test.cpp).
 constexpr double block_share = 0.75;
 
-/// A larger deviation of a launch from its median, in standard deviations, counts as this one.
+/// A larger deviation of a launch from its median, in standard deviations, counts as a deviation of this size.
 constexpr double most_deviations = 4;
 
 /// Adds the squared deviations of these launches from their median, and their degrees of freedom.

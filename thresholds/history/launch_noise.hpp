@@ -21,8 +21,8 @@ struct Noise {
 };
 
 /// Which launches of both sides are in the same block, session and machine. A session is a series of launches on one
-/// machine in which each begins within `hours_of_session` of the previous one. A block is a series of launches of one
-/// side in a session. If old and new launches alternate in a session, all of them are one block, because a drift
+/// machine in which each begins within `hours_of_session` of the previous launch. A block is a series of launches of
+/// one side in a session. If old and new launches alternate in a session, all of them are one block, because a drift
 /// affects both sides.
 class LaunchPlan {
  public:

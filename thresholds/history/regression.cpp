@@ -44,7 +44,7 @@ const Series* series_of(const Baseline& set, const std::string& key, const std::
   return found == entry->second.series.end() ? nullptr : &found->second;
 }
 
-// Days and machines change all figures of a family together. There are about eight families, so three standard
+// Days and machines change all figures of a family together. A run has about eight families, so three standard
 // deviations give one false comparison in a hundred.
 constexpr double shared_z = 3;
 
@@ -145,7 +145,7 @@ class Comparison {
     for (const std::string& text : keys) {
       const Key key(text);
       // Facts of pre-flight are not compared here, because rules judge them and the configuration contains them. The
-      // second turn of a row is ignored, because it is measured only if the first one was doubtful.
+      // second turn of a row is ignored, because it is measured only if the first turn was doubtful.
       if (!options_.families.has_key(key) || key.family() == "preflight" || !key.part("turn").empty()) continue;
       add(key);
     }

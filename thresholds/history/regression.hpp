@@ -39,7 +39,8 @@ struct Regression {
 inline constexpr std::string_view on_differences =
     "store a baseline of this configuration, or compare with --allow-different";
 
-/// Launches and their baseline, and the differences in facts that should be equal. Both must outlive the object.
+/// Launches and their baseline, and the differences in facts that should be equal. Both arguments must outlive the
+/// object.
 struct BaselinePair {
   BaselinePair(const Measured& current, const Baseline& before);
   BaselinePair(const Measured& current, Baseline now, const Baseline& before);

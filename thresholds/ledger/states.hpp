@@ -19,7 +19,7 @@ constexpr auto words(LedgerState) {
 /// not occur in it.
 inline constexpr std::size_t proving_runs = 2;
 
-/// A GPU that took the place of another one.
+/// A GPU that replaced another GPU at its place in the node.
 struct Replacement {
   int slot = 0;
   std::string before, after;  // serial numbers, or UUIDs; `before` is empty if no GPU was seen in this slot

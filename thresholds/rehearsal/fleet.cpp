@@ -252,7 +252,7 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
       const int rank = host * shape.gpus + rail;
       drawn.partner[static_cast<std::size_t>(rank)] = other * shape.gpus + rail;
       if (row.sums || !path) continue;
-      // Both ends of a pair report the time of the slower one.
+      // Both ends of a pair report the time of the slower end.
       const int pair = (row.direction == Direction::both ? first : host) * shape.gpus + rail;
       Random random(mixed(mixed(noise_seed_, hash(row.key)),
                           static_cast<std::uint64_t>(pair) << 20 | static_cast<unsigned>(number + 1)));

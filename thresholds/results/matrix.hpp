@@ -18,7 +18,7 @@ struct PairMatrix {
   std::vector<std::vector<std::optional<double>>> values;
 
   /// Returns the cell with the lowest rate or the highest latency. If several cells are
-  /// equal, returns the first one in row order; nullopt if there are no values.
+  /// equal, returns the first cell in row order; nullopt if there are no values.
   struct Cell {
     int src, dst;
     double value;
@@ -26,9 +26,9 @@ struct PairMatrix {
   std::optional<Cell> worst() const;
 };
 
-/// Returns the matrices in these rows, in file order. There is one for each host, and for each set of keys that differ
-/// only in src and dst or in the shift. Values are medians over repetitions. Rows without values (errors, waivers)
-/// leave empty cells.
+/// Returns the matrices in these rows, in file order. There is one matrix for each host, and for each set of keys that
+/// differ only in src and dst or in the shift. Values are medians over repetitions. Rows without values (errors,
+/// waivers) leave empty cells.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::vector<Row>&);
 /// Like pair_matrices above, from the data of ranks by key and repetition, before there are rows.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::map<std::string, std::vector<RankData>>&);

@@ -147,7 +147,7 @@ void members(Archive& archive, NcclFacts& nccl) {
   archive.unless("links", nccl.links).unless("links_left_out", nccl.links_left_out);
 }
 
-/// Parses --expect, which has any of "ranks=8,hosts=2,backend=cuda". A repeated item replaces the earlier one. Errors:
+/// Parses --expect, which has any of "ranks=8,hosts=2,backend=cuda". A repeated item replaces the earlier item. Errors:
 /// InputError.
 Expected parse_expected(const std::string& text);
 

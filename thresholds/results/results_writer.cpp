@@ -65,7 +65,7 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
-/// Numbers the repetitions. A row that was measured again occurs several times, each time as if it were the only one.
+/// Numbers the repetitions. A row that was measured again occurs several times, each time as if it were the only row.
 void number_repetitions(ordered_json& rows) {
   std::map<std::string, int> count, number;
   const auto is_first_of_one = [](const ordered_json& row) {

@@ -143,8 +143,8 @@ class RulesJudge {
         context.tier == Tier::gate || context.asked.filter) {
       std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }
-    // A rule that can only warn does not count as a judgement. Neither does a rule for rows inside hosts, if the family
-    // is measured between hosts.
+    // A rule that can only warn does not count as a judgement. A rule for rows inside hosts does not count either, if
+    // the family is measured between hosts.
     const bool inside = context.hosts > 1 && is_collective(family) && rule.benchmark.part("scope") == "node";
     if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const Key& key : expansion.keys) {

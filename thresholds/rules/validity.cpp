@@ -414,7 +414,7 @@ class RowCheck {
   // --- what the profile asks of every row that was timed ---
 
   void check_repeatability() {
-    // Pairs of hosts are excluded, because slow ones are measured again in other rounds (fixtures/pairs/rounds.cpp).
+    // Pairs of hosts are excluded, because slow pairs are measured again in other rounds (fixtures/pairs/rounds.cpp).
     if (profile_ == nullptr || family_ == "preflight" || family_ == "pairs") return;
     const auto samples = run_value("samples");
     if (const auto least = profile_->samples_min; least && samples.value_or(0) < *least) {

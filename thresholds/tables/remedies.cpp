@@ -9,7 +9,8 @@ namespace shakedown {
 namespace {
 
 // Checks that the command is one command or a pipe, because it follows `ssh HOST`: a second command would run on this
-// host. Also checks that each placeholder is known, because others would be passed to the shell.
+// host. The function also checks that each placeholder is known, because an unknown placeholder would be passed to the
+// shell.
 void check_command(const Yaml& command) {
   const std::string text = command.text();
   if (text.find_first_of(";&$`") != std::string::npos) command.refuse("more than a command or a pipe; write one");

@@ -9,7 +9,7 @@ namespace {
 // 22 % is published for healthy chips. This published value is the minimum for small fleets if the driver reports the
 // power cap.
 constexpr double chips = 0.025, chips_differ = 0.22;
-// No healthy chip with less than this fraction of the rate of others was ever published.
+// No healthy chip with less than this fraction of the rate of other chips was ever published.
 constexpr double never_healthy = 0.5;
 // Fractions of fleets in which a healthy chip may be named. `alpha_by_power` is smaller, because if power explains the
 // clock, an accusation is more likely to be wrong than right.

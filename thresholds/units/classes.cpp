@@ -67,8 +67,8 @@ Seen& seen_of(SeenTogether& together, const Column& column) {
   return together[{column.name.family(), column.metric, column.device, column.cells.front().rows}];
 }
 
-// Returns the standard deviation that the shortest half of the values implies. If there are two groups, it is that of
-// the narrower one.
+// Returns the standard deviation that the shortest half of the values implies. If there are two groups, the result is
+// that of the narrower group.
 double spread_of_shortest_half(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   double width = HUGE_VAL;
@@ -125,7 +125,7 @@ bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_re
 
 using UnitValue = std::pair<Unit, const PeerValue*>;
 
-// Returns the shortfall that most rows confirm: the lower median, which of two rows is the better one.
+// Returns the shortfall that most rows confirm: the lower median, which of two rows is the better row.
 Cell cell_of(std::span<const UnitValue> values) {
   std::vector<double> shortfalls;
   for (const auto& [unit, value] : values) shortfalls.push_back(value->shortfall);

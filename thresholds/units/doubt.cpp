@@ -21,7 +21,7 @@ using Doubts = std::map<Key, double>;  // by key: the largest shortfall
 constexpr double wide_effect = 0.2;
 
 // The bandwidth of NCCL grows with the size, except for steps of some percent where it changes the protocol. In 8
-// stored launches of 2 and 4 H200, no size of the quick tier is 10 % slower than a smaller one.
+// stored launches of 2 and 4 H200, no size of the quick tier is 10 % slower than a smaller size.
 constexpr double odd_collective = 0.1;
 
 void add(Doubts& doubts, const Key& key, double shortfall) {
@@ -52,7 +52,8 @@ struct OneRow {
 };
 using RowsOfClass = std::map<Key, OneRow>;
 
-// Sets the shortfall of each value from the median. If there are two values, it is the shortfall from the better one.
+// Sets the shortfall of each value from the median. If there are two values, the result is the shortfall from the
+// better value.
 void compare(const std::string& metric, OneRow& row) {
   const double sign = lower_is_better(metric) ? 1 : -1;
   std::vector<double> sorted;
@@ -105,7 +106,7 @@ std::optional<double> seconds_of(const RankData& row) {
   return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown values are sorted first
 }
 
-// Finds a host that takes longer than the others for an operation that each host runs by itself.
+// Finds a host that takes longer than the other hosts for an operation that each host runs by itself.
 void add_hosts(const RowsByKey& measured, Doubts& doubts) {
   for (const auto& [key, repetitions] : measured) {
     const auto slowest = key.part("scope") == "node" ? seconds_of(repetitions->front()) : std::nullopt;

@@ -56,7 +56,7 @@ struct Spread {
   double centre, scale;
 };
 
-// Returns the median; of two values, the better one, because a fault never makes hardware faster.
+// Returns the median; of two values, the better value, because a fault never makes hardware faster.
 double centre_of(const std::vector<double>& values, bool low_is_good) {
   if (values.size() != 2) return median(values);
   return low_is_good ? std::min(values[0], values[1]) : std::max(values[0], values[1]);
@@ -79,7 +79,7 @@ double shortfall_of(double value, double centre, bool low_is_good) {
   return low_is_good ? value / centre - 1 : 1 - value / centre;
 }
 
-// Returns the median of all values. If at least half of the GPUs are slow, returns the median of the others.
+// Returns the median of all values. If at least half of the GPUs are slow, returns the median of the other GPUs.
 double healthy_centre(std::vector<double> values, bool low_is_good, double effect) {
   const double centre = centre_of(values, low_is_good);
   std::sort(values.begin(), values.end());

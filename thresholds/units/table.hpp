@@ -71,7 +71,7 @@ struct Comparison {
   std::vector<PeerHost> hosts = {};  // empty if there is only one host
 
   bool outlier(const PeerHost& v) const { return v.shortfall > host_limit; }
-  /// True if the value is not an outlier itself, but low enough to confirm another one.
+  /// True if the value is not an outlier itself, but low enough to confirm another low value.
   bool low(const PeerValue& v) const { return v.shortfall > limit / 2 && v.shortfall > 3 * scale; }
   double mads(double shortfall) const { return shortfall / scale; }
 };
