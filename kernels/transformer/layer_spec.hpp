@@ -15,7 +15,7 @@ namespace shakedown {
 struct LayerSpec {
   static constexpr std::string_view description = "the forward pass of a transformer layer";
 
-  std::string model;  // h8192; h64 for machines without a GPU
+  std::string model;  // h8192; h512 for tests on a GPU, h64 for machines without one
   /// Type of weights and activations. fp8_e4m3: products of fp8 with one scale factor for each row and fast
   /// accumulation; the rest is bf16 (host: f32).
   DType dtype = DType::bf16;
@@ -38,11 +38,13 @@ inline training::TransformerShape layer_shape(const LayerSpec& s) {
   shape.causal = s.causal;
   shape.qkv_bias = false;
   if (s.model == "h8192") return shape;
-  if (s.model != "h64") throw std::invalid_argument("layer model \"" + s.model + "\" is not one of h8192 and h64");
-  shape.hidden = 64;
+  if (s.model != "h512" && s.model != "h64") {
+    throw std::invalid_argument("layer model \"" + s.model + "\" is not one of h8192, h512 and h64");
+  }
+  shape.hidden = s.model == "h512" ? 512 : 64;
   shape.heads = shape.kv_heads = 4;
-  shape.head_dim = 16;
-  shape.intermediate = 4 * 64;
+  shape.head_dim = shape.hidden / 4;
+  shape.intermediate = 4 * shape.hidden;
   return shape;
 }
 

@@ -91,7 +91,7 @@ class Pass:
         """Returns the time from a process of bench_layer, which ends before this returns."""
         with tempfile.TemporaryDirectory() as scratch:
             out = os.path.join(scratch, "result.json")
-            run = subprocess.run([os.path.join(folder, "bench_layer"), "--tier=full", f"--benchmark_filter=^{self.key}$",
+            run = subprocess.run([os.path.join(folder, "bench_layer"), f"--benchmark_filter=^{self.key}$",
                                   f"--benchmark_out={out}"], check=False, capture_output=True, text=True)
             if run.returncode != 0:
                 sys.exit(f"bench_layer ended with exit code {run.returncode} at {self.key}:\n{run.stderr}")
