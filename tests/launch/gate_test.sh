@@ -26,7 +26,7 @@ gate 0 --gate=60 --ledger=ledger
 expect "without an accepted run in the ledger that is said" prints '^baseline: no accepted run of these GPUs with this software in the ledger'
 expect "  and a good gate adds no event" eval '[[ -z $(ls ledger) ]]'
 
-SHAKEDOWN_FAULT=slow:2@1 gate 0 --gate=60 --allow-faults
+SHAKEDOWN_FAULT=slow:4@1 gate 0 --gate=60 --allow-faults
 expect "a slow rank is named" prints '.warning.: rank 1, '
 SHAKEDOWN_FAULT=corrupt@1 gate 1 --gate=60 --allow-faults --ledger=ledger
 expect "wrong bits fail, with the rank" prints '^FAIL .*rank 1.*wrong data'
