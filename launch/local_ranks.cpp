@@ -36,8 +36,10 @@ class LocalRanks {
       setenv("LOCAL_RANK", std::to_string(i).c_str(), 1);
       const auto started = start({command});
       if (started.error != 0) {
-        std::fprintf(stderr, "shakedown: %s: %s\n", command.front().c_str(), std::strerror(started.error));
-        fail(exit_usage);
+        std::fprintf(stderr, "shakedown: rank %d of %d: %s cannot be started: %s\n", first + i, count,
+                     command.front().c_str(), std::strerror(started.error));
+        const bool is_of_program = started.error == ENOENT || started.error == EACCES || started.error == ENOEXEC;
+        fail(is_of_program ? exit_usage : exit_incomplete);
       } else {
         processes_.push_back(started.pid);
       }

@@ -274,8 +274,9 @@ Ending RankProgram::run(Signals& signals) {
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
     if (starts == max_starts || gate_) {
-      throw CannotRun("ranks crashed during startup, before a measurement, in each of " + std::to_string(starts) +
-                      " launches: " + why + "; the log has the launcher's messages");
+      const auto each = starts == 1 ? "" : ", in each of " + std::to_string(starts) + " launches";
+      throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " + why +
+                      "; the log has the launcher's messages");
     }
     complain(ending, "crashed during startup, launch " + std::to_string(starts) + " of " + std::to_string(max_starts) +
                          " (" + why + ")");

@@ -32,8 +32,8 @@ Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own);
 std::string own_namespaces(const std::filesystem::path& root = "/");
 
 /// Returns the number of ranks of a host whose namespaces are not those of rank `own`, from those of all ranks. CUDA
-/// shares no memory of a GPU with them. A number above 0 has an explanation such as "local ranks 1, 2 are in other
-/// containers". Unknown if the namespaces of rank `own` are unknown.
+/// cannot share GPU memory between processes of different namespaces. A number above 0 has an explanation such as
+/// "local ranks 1, 2 are in other containers". Unknown if the namespaces of rank `own` are unknown.
 Fact ranks_apart(const std::vector<std::string>& namespaces, std::size_t own);
 
 }  // namespace shakedown

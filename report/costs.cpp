@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "thresholds/catalogue/metrics.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -21,7 +25,7 @@ double cost_of_a_million(double price, double rate) { return 1e6 * price / (3600
 
 std::string costs_text(const Benchmarks& benchmarks, double price, const Table::Style& style) {
   constexpr double tokens = 1e12, seconds_of_a_day = 86400;
-  Table table({{"row"}, {"tokens/s"}, {"J/token"}, {"10^6 tokens"}, {"10^12 tokens"}, {"days"}});
+  Table table({{"row"}, {"tokens/s"}, {"J/token"}, {"cost of 10^6 tokens"}, {"of 10^12 tokens"}, {"days for 10^12"}});
   int gpus = 0;
   for (const auto& [key, benchmark] : benchmarks) {
     const double rate = run_value(benchmark, "tokens_per_s_total").value_or(0);
@@ -29,13 +33,13 @@ std::string costs_text(const Benchmarks& benchmarks, double price, const Table::
     const int ranks = benchmark.context->world_size;
     const double million = cost_of_a_million(price, rate / ranks);
     table.add_words({key.text(), fmt::format("{:.0f}", rate), mean_text(rank_values(benchmark, "joule_per_token")),
-                     fmt::format("{:.4f}", million), fmt::format("{:.0f}", million * tokens / 1e6),
+                     number_text(million), number_text(million * tokens / 1e6),
                      fmt::format("{:.0f}", tokens / rate / seconds_of_a_day)});
     gpus = std::max(gpus, ranks);
   }
-  if (gpus == 0) return "";
+  if (gpus == 0) return "costs: the run has no training row\n\n";
   return fmt::format("training on {} at {} for a GPU hour:\n", plural(gpus, "GPU"), price) + table.text(style) +
-         fmt::format("a GPU that is 1 % slow costs {:.2f} in 30 days\n\n", 0.01 * price * 24 * 30);
+         fmt::format("a GPU that is 1 % slow costs {} in 30 days\n\n", number_text(0.01 * price * 24 * 30));
 }
 
 }  // namespace shakedown

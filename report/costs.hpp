@@ -14,7 +14,7 @@ double cost_of_a_million(double price, double rate);
 
 /// Returns a table with a line for each row of a training family: tokens per second of all GPUs, joules per token if
 /// the run has them, the cost of a million tokens, and the days and the cost of 10^12 tokens on the GPUs of this run.
-/// Empty if the run has no such row.
+/// If the run has no such row, one line that says so.
 std::string costs_text(const Benchmarks&, double price, const Table::Style&);
 
 }  // namespace shakedown

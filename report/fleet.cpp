@@ -228,7 +228,7 @@ Fleet judge_fleet(const Arguments& arguments) {
   Found found;
   for (const auto& folder : arguments.results) {
     const TimedCall call("list", folder);
-    if (!is_folder(folder)) throw InputError(folder.string() + ": is no folder; name folders of runs with --results");
+    if (!is_folder(folder)) throw InputError(folder.string() + ": is not a folder; name folders of runs with --results");
     if (!find_runs(folder, 0, found)) {
       throw InputError(folder.string() + ": no results of any node in it; it must have RUN/*.json or NODE/RUN/*.json");
     }

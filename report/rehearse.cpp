@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "base/files.hpp"
@@ -40,9 +41,11 @@ bool can_be_in(const FaultKind& kind, const Shape& shape) {
   return shape.hosts >= kind.least_hosts;
 }
 
-/// Judges clusters with one fault, or without one if `fault` has no part.
-std::vector<Outcome> outcomes_of(const RehearsalPlan& plan, std::optional<rehearsal::Fault> fault,
+/// Judges clusters with one fault, or without one. Each cell of the table has seeds of its own, so that all clusters
+/// are independent.
+std::vector<Outcome> outcomes_of(const RehearsalPlan& plan, std::optional<rehearsal::Fault> fault, std::size_t cell,
                                  const std::vector<Profile>& profiles) {
+  constexpr std::uint64_t seeds_of_a_cell = 1'000'000;
   std::vector<Outcome> outcomes(static_cast<std::size_t>(plan.clusters));
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -50,7 +53,7 @@ std::vector<Outcome> outcomes_of(const RehearsalPlan& plan, std::optional<rehear
       rehearsal::Order order;
       order.shape = plan.shape;
       order.noise = plan.noise;
-      order.seed = plan.seed + i;
+      order.seed = plan.seed + cell * seeds_of_a_cell + i;
       if (fault) order.faults = rehearsal::placed({*fault}, plan.shape, order.seed);
       const rehearsal::Fleet fleet(order);
       outcomes[i] = rehearsal::outcome_of(fleet, rehearsal::judge_fleet(fleet, profiles));
@@ -63,8 +66,12 @@ std::vector<Outcome> outcomes_of(const RehearsalPlan& plan, std::optional<rehear
   return outcomes;
 }
 
-/// Fewer clusters the larger they are, so that a rehearsal takes seconds to a few minutes.
-int usual_clusters(const Shape& shape) { return shape.ranks() <= 128 ? 50 : shape.ranks() <= 1024 ? 20 : 10; }
+constexpr int max_hosts = 512;           // the judge was tested with up to 4,096 GPUs
+constexpr int clusters_of_clauses = 29;  // with fewer, no lower bound reaches `dependable`, not even if all are named
+constexpr double dependable = 0.9;       // the lower bound of a probability that a clause can promise
+
+/// Fewer clusters if they are large, so that a rehearsal takes seconds to a few minutes.
+int usual_clusters(const Shape& shape) { return shape.ranks() <= 128 ? 50 : 30; }
 
 /// Returns the largest number of hosts under one leaf switch.
 int largest_leaf(const std::map<std::string, std::string>& leaf_of_host) {
@@ -99,26 +106,59 @@ std::string table_of(const std::vector<Found>& found) {
   return trimmed;
 }
 
+/// The clause about one kind of fault: the smallest loss that the acceptance dependably finds, or that there is none.
+std::string clause_of(std::span<const Found> losses) {
+  for (const Found& found : losses) {
+    const double least = 1 - binomial_upper_bound(found.of - found.named, found.of);
+    if (least < dependable) continue;
+    return fmt::format("If slow by {:.0f} % or more, {} is named with a probability of at least {:.0f} %.\n",
+                       100 * found.part, found.fault, 100 * least);
+  }
+  const Found& largest = losses.back();
+  return fmt::format("No promise is made for {}: slow by {:.0f} %, it is named in {} of {} clusters.\n", largest.fault,
+                     100 * largest.part, largest.named, largest.of);
+}
+
 std::string clauses(const RehearsalPlan& plan, const Rehearsal& rehearsal) {
-  constexpr double dependable = 0.9;  // the lower bound of a probability that a clause can name
+  if (plan.clusters < clusters_of_clauses)
+    return fmt::format("\nClauses for a contract need --clusters={} or more.\n", clusters_of_clauses);
   std::string text = fmt::format(
       "\nClauses for a contract:\n"
       "1. The cluster is accepted when shakedown accept, run on {}, ends with PASS and exit code 0.\n"
       "2. A part that the verdict names is repaired or replaced, and the acceptance is repeated.\n",
       plan.shape.hosts == 1 ? "the host" : fmt::format("all {} hosts at once", plan.shape.hosts));
   int number = 3;
-  for (std::size_t i = 0; i < rehearsal.found.size(); i += fault_parts.size()) {
-    for (std::size_t j = i; j < i + fault_parts.size(); ++j) {
-      const auto& found = rehearsal.found[j];
-      const double least = 1 - binomial_upper_bound(found.of - found.named, found.of);
-      if (least < dependable) continue;
-      text += fmt::format("{}. If slow by {:.0f} % or more, {} is named with a probability of at least {:.0f} %.\n",
-                          number++, 100 * found.part, found.fault, 100 * least);
-      break;
-    }
+  for (std::size_t i = 0; i < rehearsal.found.size(); i += fault_parts.size())
+    text += fmt::format("{}. ", number++) + clause_of(std::span(rehearsal.found).subspan(i, fault_parts.size()));
+  return text + fmt::format("{}. A cluster without a fault does not pass with a probability of at most {:.1f} %.\n",
+                            number, 100 * binomial_upper_bound(rehearsal.failed, plan.clusters));
+}
+
+/// Returns the number of healthy clusters that do not pass. Errors: InputError if most do not, because the generator or
+/// the profiles then do not describe such a cluster.
+int count_failed(const std::vector<Outcome>& healthy) {
+  int failed = 0;
+  State other = State::pass;
+  for (const Outcome& outcome : healthy) {
+    if (outcome.state == State::pass) continue;
+    ++failed;
+    other = outcome.state;
   }
-  return text + fmt::format("{}. A cluster without a fault fails with a probability of at most {:.1f} %.\n", number,
-                            100 * binomial_upper_bound(rehearsal.failed, plan.clusters));
+  if (2 * failed > static_cast<int>(healthy.size())) {
+    throw InputError(
+        fmt::format("rehearse: by these profiles a simulated healthy cluster of this shape ends as {}, so "
+                    "nothing follows for faults; take 8 GPUs for each host, and the shipped profiles",
+                    name(other)));
+  }
+  return failed;
+}
+
+std::vector<std::string> known_noises(const std::filesystem::path& folder) {
+  std::vector<std::string> known;
+  for (const auto& name : names_in(folder).value_or(std::vector<std::string>{}))
+    known.push_back(name.substr(0, name.find('.')));
+  std::sort(known.begin(), known.end());
+  return known;
 }
 
 }  // namespace
@@ -137,15 +177,14 @@ RehearsalPlan rehearsal_plan(const Arguments& arguments, const std::filesystem::
   if (plan.shape.hosts == 0) {
     throw InputError("rehearse: the number of hosts is unknown; give --hosts=N, or --site=FILE with a roster");
   }
-  const auto file = noise_folder / (flags.noise + ".yaml");
-  if (!path_exists(file)) {
-    std::vector<std::string> known;
-    for (const auto& name : names_in(noise_folder).value_or(std::vector<std::string>{}))
-      known.push_back(name.substr(0, name.find('.')));
-    std::sort(known.begin(), known.end());
-    throw InputError("--noise: \"" + flags.noise + "\" is unknown; take one of " + joined(known, ", "));
+  if (plan.shape.hosts > max_hosts) {
+    throw InputError(fmt::format("rehearse: {} are more than the {} for which the judge was tested",
+                                 plural(plan.shape.hosts, "host"), max_hosts));
   }
-  plan.noise = rehearsal::read_noise(file);
+  const auto known = known_noises(noise_folder);
+  if (std::find(known.begin(), known.end(), flags.noise) == known.end())
+    throw InputError("--noise: \"" + flags.noise + "\" is unknown; take one of " + joined(known, ", "));
+  plan.noise = rehearsal::read_noise(noise_folder / (flags.noise + ".yaml"));
   plan.clusters = flags.clusters.value_or(usual_clusters(plan.shape));
   plan.seed = flags.seed;
   return plan;
@@ -153,12 +192,13 @@ RehearsalPlan rehearsal_plan(const Arguments& arguments, const std::filesystem::
 
 Rehearsal rehearse(const RehearsalPlan& plan, const std::vector<Profile>& profiles) {
   Rehearsal all;
-  for (const Outcome& outcome : outcomes_of(plan, std::nullopt, profiles)) all.failed += outcome.state == State::fail;
+  std::size_t cell = 0;
+  all.failed = count_failed(outcomes_of(plan, std::nullopt, cell, profiles));
   for (const auto& kind : fault_kinds) {
     if (!can_be_in(kind, plan.shape)) continue;
     for (const double part : fault_parts) {
       Found found{std::string(kind.text), part, 0, plan.clusters};
-      for (const Outcome& outcome : outcomes_of(plan, rehearsal::Fault{kind.what, part}, profiles)) {
+      for (const Outcome& outcome : outcomes_of(plan, rehearsal::Fault{kind.what, part}, ++cell, profiles)) {
         found.named += outcome.first;
         all.accused += outcome.innocent;
       }
@@ -175,13 +215,13 @@ std::string rehearsal_text(const RehearsalPlan& plan, const Rehearsal& rehearsal
       fmt::format("rehearsal: {} with {}{}; quick tier, rates of H200, noise \"{}\", seeds from {}\n",
                   plural(shape.hosts, "host"), plural(shape.gpus, "GPU") + (shape.hosts > 1 ? " each" : ""),
                   shape.leaves_are_known && shape.hosts > 1
-                      ? fmt::format(", {} under each leaf switch", std::min(shape.leaf_hosts, shape.hosts))
+                      ? fmt::format(", as if each leaf switch had {}", std::min(shape.leaf_hosts, shape.hosts))
                       : "",
                   plan.noise.name, plan.seed);
   text += "\nSimulated clusters in which the verdict names the slow part first (95 % interval):\n";
   text += table_of(rehearsal.found);
   text += "\nA healthy part is named in " + at_most(rehearsal.accused, faulty) + " of the clusters with a fault.\n";
-  text += "A cluster without a fault fails in " + at_most(rehearsal.failed, plan.clusters) + ".\n";
+  text += "A cluster without a fault does not pass in " + at_most(rehearsal.failed, plan.clusters) + ".\n";
   text += "These clusters are simulated with the noise of stored runs; your cluster may vary more.\n";
   return text + clauses(plan, rehearsal) +
          fmt::format("\nHow long it takes: shakedown accept --plan --ranks={}\n", shape.ranks());

@@ -220,8 +220,8 @@ concept TrainingOps = requires(
   /// Creates the communicators over these ranks, and over the tensor parallel group if it has several ranks.
   /// Collective; called once before the first step.
   ops.connect(group, &group);
-  /// Enclose the tuning of products. In between, each new product may try algorithms on its actual matrices, whose
-  /// contents are lost, or time its remembered choice in one turn. The second call is collective: all ranks adopt rank
+  /// The two calls begin and end the tuning of matrix products. Between the two calls, each new product may try
+  /// algorithms on its actual matrices, whose contents are lost, or time only its remembered choice. The second call is collective: all ranks adopt rank
   /// 0's choices, which are stored in `chosen`. The call returns false if a remembered choice is no longer good; tune
   /// again without it then. Errors of the second call: Unsupported, on all ranks together.
   ops.start_tuning(remembered);

@@ -182,7 +182,7 @@ class VirtualWork final : public Work {
     enqueue();
   }
 
-  /// Compares the choice of an earlier run with the first candidate, as a product does.
+  /// Times the algorithm that an earlier run chose against the first candidate, as a real matrix product does.
   void compare_with_first() {
     Candidates candidates(*this);
     static_cast<void>(one_turn(candidates, 2, bursts()));

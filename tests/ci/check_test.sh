@@ -56,7 +56,9 @@ gate 3 "error: h100-sxm.yaml:3:1: unknown member" 2 --drain
 expect "a profile that cannot be read is shared" prints '^shakedown: shared: error: h100'
 gate 3 "INCOMPLETE 0/0: node3: getpwuid, the entry of this user does not answer, 20 s" 3 --drain
 expect "a dead name service is shared" prints '^shakedown: shared: '
-for wrong in --gate=ten --gate= --limit=30sec --limit=1x --limit= --limit=0 --limit=-5 --quik --on-unmeasured=fail; do
+gate 3 "INCOMPLETE --ledger: /shared/ledger: is not a folder; create the folder once" 3 --gate=10 --drain
+expect "a ledger that is away is shared" prints '^shakedown: shared: INCOMPLETE --ledger'
+for wrong in --gate=ten --gate= --gate=4 --gate=601 --limit=30sec --limit=1x --limit= --limit=0 --limit=-5 --quik --on-unmeasured=fail; do
   gate 3 "FIT 1/1: preflight" 0 "$wrong" --drain
   expect "$wrong is refused before anything is asked" prints "^shakedown: shared: ci/slurm/check: $wrong: "
 done
@@ -77,8 +79,6 @@ gate 0 "PASS all judged" 0 --quick
 expect "--quick measures all families" eval '! grep -q families= called && grep -q "^accept --limit=120" called'
 gate 0 "FIT gemm, hbm judged" 0 --gate=10
 expect "--gate measures a gate, which has its own limit" grep -q '^accept --gate=10$' called
-gate 3 "error: --gate: '2' must be seconds from 5 to 600" 2 --gate=2
-expect "  a wrong number of seconds is wrong on all nodes" prints '^shakedown: shared: error: --gate'
 gate 1 "FAIL 1/9: $(printf 'a-long-word-of-this-reason %.0s' {1..12})" 1
 expect "a long reason is printed in whole words, 80 bytes a line" eval '[[ $(awk "{ print length > 80 || /[a-z]$/ && !/reason$/ }" out | grep -c 1) == 0 ]]'
 

@@ -132,7 +132,9 @@ TEST(AGate, IsNotComparedWithRunsOfOtherSoftwareOtherGpusOrOtherNodes) {
   const Verdict verdict = judge_fleet(slow, profiles(), &other_driver);
   EXPECT_EQ(verdict.state, State::fit);
   EXPECT_EQ(own_summary(verdict), "no accepted run of these GPUs with this software in the ledger");
-  EXPECT_EQ(judge_fleet(slow, profiles(), &other_gpu).state, State::fit);
+  const Verdict with_other_gpu = judge_fleet(slow, profiles(), &other_gpu);
+  EXPECT_EQ(with_other_gpu.state, State::fit);
+  EXPECT_EQ(own_summary(with_other_gpu), "no accepted run of these GPUs with this software in the ledger");
   EXPECT_EQ(judge_fleet(slow, profiles(), &other_node).state, State::fit);
 }
 

@@ -45,13 +45,15 @@ TEST(RehearsalPlan, HasTheHostsOfTheRosterAndTheLargestLeafSwitch) {
 
 TEST(RehearsalPlan, HasFewerClustersTheLargerTheyAre) {
   EXPECT_EQ(rehearsal_plan(with_hosts(16), noise_folder).clusters, 50);
-  EXPECT_EQ(rehearsal_plan(with_hosts(17), noise_folder).clusters, 20);
-  EXPECT_EQ(rehearsal_plan(with_hosts(512), noise_folder).clusters, 10);
+  EXPECT_EQ(rehearsal_plan(with_hosts(17), noise_folder).clusters, 30);
 }
 
 TEST(RehearsalPlan, IsRefusedWithoutANumberOfHostsOrWithUnknownNoise) {
   EXPECT_THROW(rehearsal_plan({}, noise_folder), InputError);
+  EXPECT_THROW(rehearsal_plan(with_hosts(513), noise_folder), InputError);
   auto arguments = with_hosts(1);
+  arguments.rehearsal.noise = "./calm";
+  EXPECT_THROW(rehearsal_plan(arguments, noise_folder), InputError) << "a path";
   arguments.rehearsal.noise = "silence";
   try {
     rehearsal_plan(arguments, noise_folder);
@@ -70,13 +72,21 @@ TEST(Rehearsal, HasOnlyFaultsThatTheClusterCanHave) {
     plan.shape.leaf_hosts = leaf_hosts;
     return rehearse(plan, testing_support::shipped_profiles());
   };
-  const auto one = faults_of(1, 1, 16), host = faults_of(1, 8, 16), leaf = faults_of(4, 2, 4), two = faults_of(4, 2, 2);
+  const auto one = faults_of(1, 1, 16), host = faults_of(1, 8, 16), leaf = faults_of(4, 8, 4), two = faults_of(4, 8, 2);
   EXPECT_FALSE(has_fault(one, "NVLink of one GPU"));
   EXPECT_TRUE(has_fault(host, "NVLink of one GPU"));
   EXPECT_FALSE(has_fault(host, "one host") || has_fault(host, "one NIC"));
   EXPECT_TRUE(has_fault(leaf, "one NIC") && has_fault(leaf, "one host"));
   EXPECT_FALSE(has_fault(leaf, "one leaf switch")) << "all hosts are under it";
   EXPECT_TRUE(has_fault(two, "one leaf switch"));
+}
+
+TEST(Rehearsal, IsRefusedWhereAHealthyClusterWouldNotPass) {
+  auto plan = rehearsal_plan(with_hosts(2, 2), noise_folder);
+  plan.clusters = 1;
+  EXPECT_THROW(rehearse(plan, testing_support::shipped_profiles()), InputError) << "the rates are those of 8 GPUs";
+  plan.shape = {.hosts = 1, .gpus = 8};
+  EXPECT_THROW(rehearse(plan, testing_support::profile("")), InputError) << "nothing is judged";
 }
 
 // Two independent rates agree if neither is outside of what the other promises.
@@ -103,16 +113,24 @@ TEST(Rehearsal, TextHasIntervalsAndClausesOfWhatIsFoundForSure) {
   const Rehearsal rehearsal{{{"one NIC", 0.03, 10, 100}, {"one NIC", 0.05, 93, 100}, {"one NIC", 0.1, 100, 100}}, 1, 2};
   const auto text = rehearsal_text(plan, rehearsal);
   for (const auto* part :
-       {"rehearsal: 2 hosts with 8 GPUs each, 2 under each leaf switch; quick tier, rates of H200, noise \"mixed\", "
+       {"rehearsal: 2 hosts with 8 GPUs each, as if each leaf switch had 2; quick tier, rates of H200, noise "
+        "\"mixed\", "
         "seeds from 1\n",
         "  one NIC                 10/100 (5 to 18 %)      93/100 (86 to 97 %)     100/100 (96 to 100 %)\n",
         "A healthy part is named in 1 of 300 (at most 1.6 %) of the clusters with a fault.\n",
-        "A cluster without a fault fails in 2 of 100 (at most 6.2 %).\n",
+        "A cluster without a fault does not pass in 2 of 100 (at most 6.2 %).\n",
         "3. If slow by 10 % or more, one NIC is named with a probability of at least 97 %.\n",
-        "4. A cluster without a fault fails with a probability of at most 6.2 %.\n", "--plan --ranks=16\n"}) {
+        "4. A cluster without a fault does not pass with a probability of at most 6.2 %.\n", "--plan --ranks=16\n"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find("by 5 % or more"), std::string::npos) << "its bound is below 90 %";
+  const Rehearsal nothing{{{"one NIC", 0.03, 0, 100}, {"one NIC", 0.05, 0, 100}, {"one NIC", 0.1, 60, 100}}, 0, 0};
+  EXPECT_NE(
+      rehearsal_text(plan, nothing).find("3. No promise is made for one NIC: slow by 10 %, it is named in 60 of 100 "),
+      std::string::npos);
+  plan.clusters = 28;
+  EXPECT_NE(rehearsal_text(plan, nothing).find("Clauses for a contract need --clusters=29 or more.\n"),
+            std::string::npos);
 }
 
 }  // namespace

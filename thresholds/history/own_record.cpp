@@ -35,8 +35,6 @@ struct OwnFigures {
   const OwnFigure& middle() const { return rows[(rows.size() - 1) / 2]; }
 };
 
-std::string gpu_id(const RankFacts& facts) { return facts.serial.value_or(facts.uuid.value_or("")); }
-
 class OwnComparison {
  public:
   explicit OwnComparison(const OwnRecord& record) : record_(record) {}
@@ -110,6 +108,8 @@ Finding own_finding(const std::vector<const OwnFigures*>& slow, const OwnRecord&
 }
 
 }  // namespace
+
+std::string gpu_id(const RankFacts& facts) { return facts.serial.value_or(facts.uuid.value_or("")); }
 
 OwnRecordJudgement judge_own_record(const Measured& measured, const OwnRecord& record) {
   OwnRecordJudgement judgement;

@@ -25,6 +25,9 @@ struct OwnRecordJudgement {
   std::string summary;
 };
 
+/// Returns the serial number of the rank's GPU, else its UUID; empty if neither is known.
+std::string gpu_id(const RankFacts&);
+
 /// Compares each GPU with its own record. A GPU fails in a family if most of its rows are slower than before by more
 /// than a limit; of two rows the better one decides. Times are not compared, because those of small messages vary by
 /// 8 % between launches. On the host backend findings are warnings, because ranks share cores.

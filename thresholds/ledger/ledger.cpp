@@ -101,7 +101,7 @@ namespace {
 
 std::vector<std::string> event_files(const fs::path& folder) {
   if (!is_folder(folder))
-    throw InputError("--ledger: " + folder.string() + ": is no folder; name the folder of events");
+    throw InputError("--ledger: " + folder.string() + ": is not a folder; name the folder of events");
   auto names = names_in(folder);
   if (!names) throw CannotRead("--ledger: " + folder.string() + ": cannot be read; try again");
   std::erase_if(*names, [](const std::string& name) { return !name.ends_with(ending); });

@@ -22,6 +22,14 @@ bool has_same_software(const LedgerEvent& run, const Context& context) {
   });
 }
 
+/// Returns the number of the run's GPUs that are in this run too.
+std::ptrdiff_t count_same(const LedgerEvent& run, const Context& context) {
+  return std::ranges::count_if(run.gpus, [&](const LedgerGpu& gpu) {
+    return !gpu.id().empty() &&
+           std::ranges::any_of(context.ranks, [&](const auto& rank) { return gpu_id(rank) == gpu.id(); });
+  });
+}
+
 using Values = std::map<std::string, std::vector<double>>;
 
 std::map<std::string, double> medians_of(const Values& values) {
@@ -49,15 +57,16 @@ OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured& measu
   Values shared;
   for (const LedgerEvent& run : runs) {
     const bool is_here = std::ranges::any_of(context.ranks, [&](const auto& rank) { return rank.host == run.node; });
-    if (!is_here || !has_same_software(run, context)) continue;
+    const auto same = count_same(run, context);
+    if (!is_here || same == 0 || !has_same_software(run, context)) continue;
     if (record.runs++ == 0) record.newest = run.id;
     for (const auto& [name, values] : run.figures.by_gpu) {
       for (std::size_t i = 0; i < std::min(values.size(), run.gpus.size()); ++i) {
         if (values[i]) by_gpu[run.gpus[i].id()][name].push_back(*values[i]);
       }
     }
-    // Figures of a node depend on its number of GPUs.
-    if (context.hosts != 1 || run.gpus.size() != context.ranks.size()) continue;
+    // Figures that GPUs share are those of all of them.
+    if (context.hosts != 1 || run.gpus.size() != context.ranks.size() || same != std::ssize(run.gpus)) continue;
     for (const auto& [name, value] : run.figures.shared) shared[name].push_back(value);
   }
   for (const auto& [gpu, values] : by_gpu) {

@@ -56,7 +56,7 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
     return finding;
   }
   finding.detail = "a benchmark program crashed in " + joined(families) +
-                   "; a second program measured the rest, which does not show that the machine can finish a run";
+                   "; results of another launch do not show that the machine can finish a run";
   finding.next = "mpirun -np " + std::to_string(ranks) + " build/bench/bench_all --families=" + joined(families, ",") +
                  " --out-dir=.";
   if (lost.empty()) name_ranks(finding, files, families);
