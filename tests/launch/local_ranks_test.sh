@@ -33,7 +33,7 @@ launcher=$(pgrep -f "^$shakedown ranks 0 4")
 mapfile -t running < <(pgrep -P "$launcher")
 kill -KILL "$launcher"
 wait $job
-expect "the end of their launcher is not a fault of the machine" says 'shakedown was ended by SIGKILL; this is not a fault of the machine'
+expect "the end of their launcher is not a fault of the machine" says 'shakedown was ended by SIGKILL; the launcher failed, and not the machine'
 for ((i = 0; i < 100; i++)); do kill -0 "${running[@]}" 2>/dev/null || break; sleep 0.1; done
 expect "  and no rank is left ten seconds later" eval '[[ ${#running[@]} == 4 ]] && ! kill -0 "${running[@]}" 2>/dev/null'
 finish
