@@ -90,7 +90,7 @@ done <<<"$commands"
 accepts=$(grep -E '(^| |/)(ci/accept|shakedown accept)( |$)' <<<"$shown" | grep -E '^(ci|build|shakedown|SHAKEDOWN_EXPECT|SHAKEDOWN_SHARED)' | sort -u)
 expect "they show acceptances" test "$(wc -l <<<"$accepts")" -ge 8
 while IFS= read -r command; do
-  [[ $command == *--families* ]] || command+=" --families=gemm"
+  [[ $command == *--families* || $command == *--gate* ]] || command+=" --families=gemm"
   [[ $command == *--plan* ]] || command+=" --plan"
   expect "it is understood: $command" eval 'SHAKEDOWN_BUILD="$PWD/build" bash -c "$command" >out 2>err </dev/null && grep -q "^gemm/" out'
 done <<<"$accepts"
