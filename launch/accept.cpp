@@ -4,7 +4,6 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -190,14 +189,6 @@ std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   return run;
 }
 
-/// Returns the name that this node has in results.
-std::string own_node(const Environment& environment) {
-  if (const auto named = environment("SHAKEDOWN_NODE"); named && !named->empty()) return *named;
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 /// Returns the text of a verdict, with the comparison with the earlier run inserted after the first line.
 std::string with_earlier(const std::string& text, const EarlierRun& run, const Verdict& now, TerminalStyle style) {
   const auto rest = text.find("\n\n") + 2;
@@ -228,7 +219,8 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   // Before any measurement, so that errors in these files are reported early.
   auto references = read_references(options.judge);
   const auto ledger = checked_ledger(options);
-  if (options.gate && ledger) references.own_runs = newest_accepted_runs(*ledger, own_node(process_environment()));
+  if (options.gate && ledger)
+    references.own_runs = newest_accepted_runs(*ledger, name_of_this_host(process_environment()).name());
   options.judge.references = std::make_shared<const GivenReferences>(std::move(references));
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);

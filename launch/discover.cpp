@@ -55,12 +55,17 @@ void find_gpus(HostAnswer& answer, const Environment& environment) {
 
 }  // namespace
 
-HostAnswer answer_of_this_host(const Environment& environment) {
+HostAnswer name_of_this_host(const Environment& environment) {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   HostAnswer answer;
   answer.host = one_line(name.data());
   if (auto node = environment("SHAKEDOWN_NODE"); node && !node->empty()) answer.node = one_line(*node);
+  return answer;
+}
+
+HostAnswer answer_of_this_host(const Environment& environment) {
+  HostAnswer answer = name_of_this_host(environment);
   answer.boot_id = line_of("/proc/sys/kernel/random/boot_id");
   find_gpus(answer, environment);
   const auto mask = gpu_mask(environment);

@@ -35,6 +35,9 @@ void members(Archive& archive, HostAnswer& answer) {
   archive("mask_ignored", answer.mask_ignored);
 }
 
+/// Returns only the names of this host, without looking for GPUs.
+HostAnswer name_of_this_host(const Environment&);
+
 /// Returns the answer of this host. On a simulated machine (SHAKEDOWN_SYSFS), it reads only the simulated bus.
 HostAnswer answer_of_this_host(const Environment&);
 
