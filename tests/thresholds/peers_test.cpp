@@ -534,6 +534,62 @@ TEST(Peers, LeaveTheVerdictOpenForASingleValueThatNothingConfirms) {
   }
 }
 
+TEST(ASlowValue, IsInDoubtIfOneOfItsRepetitionsIsNormal) {
+  const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
+  const auto status_with = [&](double last) {
+    ResultsBuilder builder(8);
+    for (const double value : {2500.0, 3000.0, last})
+      builder.add(read, "hbm_gb_per_s", value, values(8, 4000, {{5, value}}));
+    const auto found = outliers(judged(builder));
+    return found.size() == 1 ? found[0].status : Status::pass;
+  };
+  EXPECT_EQ(status_with(3990), Status::inconclusive) << "two pauses of a healthy GPU";
+  EXPECT_EQ(status_with(3300), Status::fail) << "three slow values";
+}
+
+TEST(ALimit, IsInDoubtIfOneRepetitionOfASlowCopyIsNormal) {
+  const std::string copy = "pcie/op:d2h/active:one/rank:1/bytes:268435456";
+  const auto state_with = [&](double last) {
+    ResultsBuilder builder(4);
+    for (const int rank : {0, 2, 3}) {
+      Values own(4);
+      own[static_cast<std::size_t>(rank)] = 55.0 + rank / 10.0;
+      builder.add(fmt::format("pcie/op:d2h/active:one/rank:{}/bytes:268435456", rank), "copy_gb_per_s", 55, own);
+    }
+    for (const double value : {34.0, 40.0, last}) {
+      Values own(4);
+      own[1] = value;
+      builder.add(copy, "copy_gb_per_s", value, own);
+    }
+    const auto rules =
+        profile("  - {benchmark: \"" + copy + "\", metric: copy_gb_per_s, every: rank, min: 50, source: s}\n",
+                "unjudged: [gemm, hbm, p2p, allreduce, lora_step]\n");
+    return judge({builder.results()}, rules, {}).state;
+  };
+  EXPECT_EQ(state_with(55), State::inconclusive) << "two pauses";
+  EXPECT_EQ(state_with(41), State::fail) << "a slow link";
+}
+
+TEST(ACollectiveOfEachHost, IsNotSlowBecauseTwoHostsPausedInDifferentRepetitions) {
+  const std::string sum = "allreduce/dtype:f32/bytes:1073741824/scope:node";
+  const auto status_with = [&](std::initializer_list<std::size_t> slow_hosts) {
+    ResultsBuilder builder(16, 4);
+    for (const std::size_t host : slow_hosts) {
+      Values own = values(16, 290);
+      for (std::size_t rank = 4 * host; rank < 4 * host + 4; ++rank) own[rank] = 200;
+      builder.add(sum, "busbw_gb_per_s", 200, own);
+    }
+    const auto rules =
+        profile("  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 245, source: s}\n");
+    for (const Finding& f : judge({builder.results()}, rules, {}).findings) {
+      if (f.key == sum && f.metric == "busbw_gb_per_s") return f.status;
+    }
+    return Status::missing;
+  };
+  EXPECT_EQ(status_with({0, 1, 2}), Status::pass);
+  EXPECT_EQ(status_with({2, 1, 2}), Status::fail) << "the host that is slow in two of three";
+}
+
 TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
   const std::string read = "hbm/op:read/engine:sm/bytes:4294967296", fp8 = "gemm/dtype:fp8_e4m3/m:8192/n:8192/k:8192";
   const auto row = [](const std::string& metric, double typical, double low) {
@@ -577,6 +633,20 @@ TEST(ACopyToTheHost, IsMeasuredAgainForTheRankThatIsLowInThatDirection) {
   EXPECT_TRUE(rows_in_doubt(measured, 0).empty());
   measured[key("d2h", 5)].front().by_rank["copy_gb_per_s"][5] = 50;
   EXPECT_EQ(rows_in_doubt(measured, 0), std::vector{key("d2h", 5)});
+}
+
+TEST(ACopyOfOnePair, IsMeasuredAgainOnAllHostsIfItIsLowOnOne) {
+  // The pair was measured alone because its shift was low on another host.
+  const std::string shift = "p2p/op:read/engine:ce/shift:2/bytes:1073741824";
+  const std::string alone = "p2p/op:read/engine:ce/src:5/dst:3/bytes:1073741824";
+  std::map<std::string, std::vector<RankData>> measured;
+  measured[shift].emplace_back().by_rank["copy_gb_per_s"] = values(16, 365);
+  Values& pairs = measured[alone].emplace_back().by_rank["copy_gb_per_s"];
+  pairs.resize(16);
+  pairs[3] = pairs[11] = 365;
+  EXPECT_TRUE(rows_in_doubt(measured, 0).empty());
+  pairs[11] = 300;
+  EXPECT_EQ(rows_in_doubt(measured, 0), std::vector{alone});
 }
 
 TEST(TheLatencyOfALink, IsMeasuredAgainWhereItIsLongInItsShift) {

@@ -66,7 +66,26 @@ bool has_values_of(const Benchmarks& benchmarks, const std::string& family) {
   });
 }
 
+namespace {
+
+/// Returns the value of the slowest host over all repetitions if each host runs the operation by itself.
+std::optional<double> slowest_host(const Benchmark& benchmark, const std::string& metric) {
+  if (benchmark.rows.size() < 2 || benchmark.key.part("scope") != "node") return std::nullopt;
+  const Metric* known = find_metric(benchmark.key, metric);
+  if (known == nullptr || !known->of_slowest) return std::nullopt;
+  const RankValues values = rank_values(benchmark, metric);
+  const bool low_is_good = lower_is_better(metric);
+  std::optional<double> slowest;
+  for (const auto& value : values) {
+    if (value && (!slowest || (low_is_good ? *value > *slowest : *value < *slowest))) slowest = value;
+  }
+  return slowest;
+}
+
+}  // namespace
+
 std::optional<double> run_value(const Benchmark& benchmark, const std::string& metric) {
+  if (const auto slowest = slowest_host(benchmark, metric)) return slowest;
   std::vector<double> values;
   for (const Row* row : benchmark.rows) {
     const auto found = row->metrics.find(metric);
@@ -121,6 +140,18 @@ RankValues rank_values(const Benchmark& benchmark, const std::string& metric) {
     if (!values.empty()) medians[rank] = median(values);
   }
   return medians;
+}
+
+std::optional<double> best_value(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
+  const bool low_is_good = lower_is_better(metric);
+  std::optional<double> best;
+  for (const Row* row : benchmark.rows) {
+    const auto found = row->by_rank.find(metric);
+    if (found == row->by_rank.end()) continue;
+    const auto& value = found->second[rank];
+    if (value && (!best || (low_is_good ? *value < *best : *value > *best))) best = value;
+  }
+  return best;
 }
 
 std::vector<std::optional<std::string>> rank_texts(const Benchmark& benchmark, const std::string& metric) {

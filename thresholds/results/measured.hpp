@@ -62,11 +62,16 @@ class Measured {
   const Benchmarks benchmarks;
 };
 
-/// Returns the value of the run as the median over repetitions; nullopt if a repetition has no value.
+/// Returns the value of the run as the median over repetitions; nullopt if a repetition has no value. If each host runs
+/// the operation by itself, it is the value of the slowest host, whose own repetitions are combined first: otherwise
+/// one pause on one host and one on another, in different repetitions, would count as a slow run.
 std::optional<double> run_value(const Benchmark&, const std::string& metric);
 
 /// Returns, for every rank, its median over repetitions; empty if no repetition has values by rank.
 RankValues rank_values(const Benchmark&, const std::string& metric);
+
+/// Returns the best value of a rank in any repetition; nullopt if the rank has none.
+std::optional<double> best_value(const Benchmark&, const std::string& metric, std::size_t rank);
 
 /// Returns the texts by rank of the last repetition; empty if it has none with this name.
 std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::string& metric);

@@ -92,7 +92,9 @@ void add_peers(const RowsByKey& measured, Doubts& doubts) {
     }
     for (const auto& [key, row] : rows) {
       for (const UnitValue& v : row.values) {
-        const double usual = rows.size() == 1 ? 0 : std::max(median(of_unit[v.unit]), 0.0);
+        // A copy of one pair alone has no other value of its unit.
+        const auto& own = of_unit[v.unit];
+        const double usual = own.size() == 1 ? 0 : std::max(median(own), 0.0);
         if (v.shortfall - usual > doubtful_shortfall(key, row.kind)) add(doubts, v.key, v.shortfall);
       }
     }

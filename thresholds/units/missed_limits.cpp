@@ -146,8 +146,10 @@ class Attributor {
     if (is_open) a.status = Status::inconclusive;
     if (!counts && !is_open) a.severity = Severity::warn;
     if (own.empty()) {
-      a.reason = counts    ? "the whole fleet misses it"
-                 : is_open ? "measured only once, so it is not confirmed"
+      const bool repeated = benchmark.rows.size() >= enough_repetitions;
+      a.reason = counts                ? "the whole fleet misses it"
+                 : is_open && repeated ? "its repetitions differ, so it is not confirmed"
+                 : is_open             ? "measured only once, so it is not confirmed"
                            : "a warning: no other value of the same GPU confirms it, or a healthy chip has a low "
                              "clock at the power limit";
     }
@@ -207,6 +209,7 @@ class Attributor {
   // The cells of a GPU or link in the classes to which a row belongs.
   struct Shown {
     bool compared = false, out = false;
+    bool repeated = false;            // in the narrowest class
     double shortfall = 0, scale = 0;  // in the widest class
     double narrowest = 0;             // shortfall in the narrowest class
   };
@@ -218,6 +221,7 @@ class Attributor {
       result.compared = true;
       result.out = result.out || cell->out;
       result.narrowest = cell->shortfall;
+      result.repeated = cell->repeated;
     }
     return result;
   }
@@ -240,7 +244,7 @@ class Attributor {
     const PeerClass kind = *peer_class(f.key, f.metric);
     // A low clock affects all rows, so other rows, if there are any, show whether it is too low.
     const bool clock = kind.clocked && !slow_per_clock(f.key, v.rank);
-    const bool repeats = benchmark.rows.size() >= enough_repetitions;
+    const bool repeats = here.compared ? here.repeated : benchmark.rows.size() >= enough_repetitions;
     if (repeats && (!clock || limit.shortfall(v.value) > open_shortfall)) return Support::confirmed;
     const auto names = classes_of(f.key);
     if (!is_brief(names.back(), f.metric)) return Support::confirmed;

@@ -103,7 +103,12 @@ void measure_values(Comparison& comparison) {
   const bool links = comparison.values.front().unit.kind == UnitKind::link;
   comparison.centre = links ? centre_of(values, low_is_good)
                             : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
-  for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
+  for (PeerValue& v : comparison.values) {
+    v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
+    // If one repetition is nearly normal, a large shortfall of the median is a matter of chance.
+    const bool nearly_normal = shortfall_of(v.best, comparison.centre, low_is_good) < v.shortfall / 2;
+    if (v.shortfall >= open_shortfall && nearly_normal) v.repetitions = 1;
+  }
 }
 
 // Returns the value that the best quarter reaches. A slow GPU slows half of the copies of a host with four GPUs, but
@@ -201,6 +206,7 @@ class Collector {
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
       comparison.values.push_back({.unit = unit_at(facts.rank, from),
                                    .repetitions = repetitions_of(benchmark, metric, i),
+                                   .best = static_cast<float>(best_value(benchmark, metric, i).value_or(*values[i])),
                                    .value = *values[i]});
     }
   }
@@ -281,7 +287,7 @@ UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
       const auto [found, fresh] = by_device.emplace(device, result.comparisons.size());
       if (fresh) result.comparisons.push_back({c.key, c.metric, device, c.example, c.kind, c.context});
       result.comparisons[found->second].values.push_back(
-          {.unit = v.unit, .repetitions = v.repetitions, .value = v.value});
+          {.unit = v.unit, .repetitions = v.repetitions, .best = v.best, .value = v.value});
     }
   }
   result.populations = std::move(populations);
@@ -329,13 +335,15 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   return finding;
 }
 
-// Returns the finding about values that no other value confirms. The programs measure such a row once more. Without a
-// second measurement the verdict is inconclusive.
+// Returns the finding about values that no other value confirms. The programs measure such a row again. Without further
+// measurements, or if these differ, the verdict is inconclusive.
 Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);
   finding.status = Status::inconclusive;
-  finding.detail += "; measured once, without confirmation";
+  const bool differ = std::ranges::any_of(
+      c.values, [](const PeerValue& v) { return v.noted && v.best != static_cast<float>(v.value); });
+  finding.detail += differ ? "; its repetitions differ" : "; measured once, without confirmation";
   return finding;
 }
 
