@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "base/statistics.hpp"
@@ -223,12 +224,11 @@ std::string finding_text(const Finding& finding) {
   if (finding.value) out += ", " + value_text(finding);
   if (finding.limit) out += ", limit " + joined_words(limit_text(finding), finding.value ? "" : finding.unit);
   if (!finding.detail.empty()) out += "\n  " + finding.detail;
-  for (const Culprit& offender : finding.offenders) {
+  const std::size_t shown = std::min(finding.offenders.size(), max_offenders);
+  for (const Culprit& offender : std::span(finding.offenders).first(shown)) {
     out += "\n  " + text(offender) + (offender.value ? ": " + number_text(*offender.value) : "");
   }
-  if (finding.offender_count > finding.offenders.size()) {
-    out += "\n  and " + std::to_string(finding.offender_count - finding.offenders.size()) + " more";
-  }
+  if (finding.offender_count > shown) out += "\n  and " + std::to_string(finding.offender_count - shown) + " more";
   if (finding.offenders.empty() && finding.worst) out += "\n  " + text(*finding.worst);
   if (!finding.rule_at.empty()) out += "\n  rule: " + finding.rule_at;
   if (finding.judgement != Judgement::rule) out += "\n  judged by: " + std::string(name(finding.judgement));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/text.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge/judge.hpp"
@@ -127,6 +129,20 @@ TEST(Nodes, ThatDidNotReportAreBad) {
   EXPECT_EQ(list.nodes[4].host, "node9");
   EXPECT_EQ(name(list.nodes[4].action), "ISOLATE");
   EXPECT_EQ(host_file(list, NodeState::bad), "node9\n");
+}
+
+TEST(Nodes, AreAllNamedHoweverManyHaveTheSameFault) {
+  constexpr int hosts = 64, bad_hosts = 13;
+  ResultsBuilder fleet(hosts, hosts);
+  Values lost(hosts, 0.0);
+  for (std::size_t host = 0; host < bad_hosts; ++host) lost[host] = 1;
+  fleet.add(hbm, "hbm_gb_per_s", 4200);
+  fleet.add_facts("preflight/of:gpu", {{"ecc_uncorrected", lost}}, {});
+  const auto with =
+      rules + "  - {benchmark: \"preflight/of:gpu\", metric: ecc_uncorrected, every: rank, equals: 0, source: s}\n";
+  std::map<std::string, int> nodes_in;
+  for (const NodeDecision& node : decided(fleet, with).nodes) ++nodes_in[std::string(name(node.state))];
+  EXPECT_EQ(nodes_in, (std::map<std::string, int>{{"bad", bad_hosts}, {"good", hosts - bad_hosts}}));
 }
 
 TEST(Nodes, ThatDidNotStartAreBadForTheLaunchersReasonAndTheOthersGood) {

@@ -123,8 +123,11 @@ struct Compared {
   Limit limit;
 };
 
-/// Maximum number of offenders that a finding names; their count is always complete.
+/// Maximum number of offenders that a text shows; their count is always complete.
 inline constexpr std::size_t max_offenders = 10;
+/// A finding names all of its offenders, so that each node can be isolated. If there are more than this, the machine as
+/// a whole is at fault, and the finding names only as many as a text shows.
+inline constexpr std::size_t most_named = 1000;
 
 struct Finding {
   Code code = Code::limit;
@@ -140,7 +143,7 @@ struct Finding {
   std::string unit;
   std::optional<Culprit> worst;
   std::size_t offender_count = 0;
-  std::vector<Culprit> offenders;  // at most max_offenders, worst first
+  std::vector<Culprit> offenders;  // the worst first; at most most_named
   std::vector<int> wrong_ranks;    // ranks whose data was wrong
   // Set by attribution (thresholds/units/missed_limits.hpp): all ranks that miss the limit by themselves. Empty if the
   // whole fleet misses it.
