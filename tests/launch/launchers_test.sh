@@ -24,9 +24,11 @@ try() { # N: the front door under the launcher of this sample; "ok" if it names 
   [[ $(wc -l <"$folder.err") == 2 && $(tail -n 1 "$folder.err") == "shakedown: no host has answered: "*"; "* ]] || echo "$1 $fault: $(cat "$folder.err")"
 }
 export -f try
-count=$(find samples -name '*.head' | wc -l)
-wrong=$(seq "$count" | xargs -P 4 -I{} bash -c 'try {}')
-expect "each of $count launchers that start nothing is INCOMPLETE within bounds, with the cause and what to do in one line" test "$count" -ge 100 -a -z "$wrong"
+# One sample of each fault, because StartFaults in launcher_words_test.cpp knows all samples.
+mapfile -t samples < <(sort -u samples/*.head | while read -r head; do grep -lxF "$head" samples/*.head | head -n 1; done | sed 's|.*/\(.*\).head|\1|')
+count=${#samples[@]}
+wrong=$(printf '%s\n' "${samples[@]}" | xargs -P 4 -I{} bash -c 'try {}')
+expect "each of $count launchers that start nothing is INCOMPLETE within bounds, with the cause and what to do in one line" test "$count" -ge 40 -a -z "$wrong"
 [[ -z $wrong ]] || echo "$wrong" | head -n 20
 
 # --- a launcher that starts the discovery and not the ranks --------------------------------------------------------------------
