@@ -72,6 +72,7 @@ sleep 1 # events have times in seconds
 within '[[ -z $(squeue -h) ]]'
 echo "proof: $(shakedown history node-a1 | head -n 1)"
 shakedown retest node-a1 | bash
+within '[[ $(sinfo -h -n node-a1 -p main -o %T) == idle* ]]' # a busy machine ends the job's step late
 echo "returned: $(sinfo -h -n node-a1 -p main -o %T), $(scontrol show reservation), $(shakedown history node-a1 | head -n 1)"
 EOF
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 8 0 bash rounds
