@@ -4,7 +4,7 @@ shakedown_test(cuda_test gpu SHARDS 2
   SOURCES kernels/cuda/blas_test.cpp kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
     kernels/transformer/cuda/training_layers_test.cpp kernels/transformer/cuda/training_optimizer_test.cpp kernels/transformer/cuda/training_products_test.cpp
     kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
-    kernels/transformer/cuda/quantize_test.cpp
+    kernels/transformer/cuda/quantize_test.cpp kernels/transformer/cuda/decode_test.cpp
   LIBRARIES shakedown::transformer shakedown_transformer_cuda)
 set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, and helpers with the same names
 # For the fault tests: libraries with faults, and another user of a GPU during a measurement.
