@@ -114,6 +114,9 @@ Operation layer_of(const Key& key, const Scale&) {
   return {.flops = tokens * (24 * hidden * hidden + attention), .tokens = tokens};
 }
 
+// One token of each sequence (kernels/transformer/decode_spec.hpp).
+Operation decode_of(const Key& key, const Scale&) { return {.tokens = number(key, "batch")}; }
+
 /// Properties that all rows of a family share.
 struct Family {
   Text name;
@@ -156,6 +159,7 @@ constexpr std::array families{
     Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
     // Not measured.
     Family{.name = "layer", .work = layer_of, .launch_spread = 0.01, .machine_spread = of_gemm},
+    Family{.name = "decode", .work = decode_of, .launch_spread = 0.01},
     // Applies to the other parts, which use the disk; not measured.
     Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
     Family{.name = ""},  // applies to all other families

@@ -1,0 +1,53 @@
+// The decode of one token for each sequence of a batch, after a context of 4,096 tokens. With share:8, a GPU computes
+// its part of a model that eight GPUs share, without the sums between them. All GPUs compute the same part at once. A
+// machine without GPUs computes a tiny model.
+//
+//   mpirun -np 4 build/bench/bench_decode --benchmark_filter='decode/.*dtype'
+//   build/bench/bench_decode --benchmark_filter='decode/.*llama_70b.*batch:1/'
+#include "fixtures/plan/session.hpp"
+#include "kernels/transformer/decode_spec.hpp"
+
+namespace shakedown {
+
+namespace {
+
+/// As for training steps, tokens are timed one by one, because their spread matters.
+constexpr int tokens = 20;
+
+void add(Session& session, const DecodeSpec& spec) {
+  auto row = measurement_of(spec, [batch = spec.batch](const Cost&, double seconds, int) -> Metrics {
+    return {{"tokens_per_s", batch / seconds}, {"token_ms", seconds * 1e3}};
+  });
+  row.one_by_one = OneByOne{tokens};
+  row.on_request = true;
+  session.add(std::move(row));
+}
+
+}  // namespace
+
+/// The rows run only on request, because no profile has limits for them. The waived row says so.
+void register_decode(Session& session) {
+  session.add({"decode/model:llama_70b",
+               {},
+               0,
+               [](Device&) -> std::unique_ptr<Work> {
+                 throw Unsupported("it has no limits yet; ask for it with --benchmark_filter=decode/.*dtype");
+               },
+               nullptr});
+  if (!session.has_gpus()) {
+    for (const auto dtype : {DType::f32, DType::fp8_e4m3}) {
+      add(session, {.model = "tiny", .dtype = dtype, .batch = 2, .context = 64, .share = 2});
+    }
+    return;
+  }
+  constexpr auto bf16 = DType::bf16, fp8 = DType::fp8_e4m3;
+  for (const int batch : {1, 16, 64}) {
+    add(session, {.model = "llama_70b", .dtype = bf16, .batch = batch, .context = 4096, .share = 8});
+    add(session, {.model = "qwen2_7b", .dtype = bf16, .batch = batch, .context = 4096});
+  }
+  for (const auto* model : {"llama_70b", "llama_405b"}) {
+    add(session, {.model = model, .dtype = fp8, .batch = 1, .context = 4096, .share = 8});
+  }
+}
+
+}  // namespace shakedown
