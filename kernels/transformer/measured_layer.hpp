@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -52,19 +54,7 @@ class MeasuredLayer final : public Work {
   }
 
   void enqueue() override {
-    normalize(x_, norms_[0], projections_[0]);
-    project(projections_[0]);
-    ops_->attention(qkv_, attended_, lse_, attention_shape());
-    if (is_quantized()) ops_->quantize(attended_, projections_[1].rows);
-    project(projections_[1]);
-    normalize(middle_, norms_[1], projections_[2]);
-    project(projections_[2]);
-    if (is_quantized()) {
-      ops_->quantize_gelu(u_, projections_[3].rows);
-    } else {
-      ops_->gelu(u_, projections_[3].input);
-    }
-    project(projections_[3]);
+    run([](Part, const auto& queue) { queue(); });
   }
 
   void stage(int) override {
@@ -72,10 +62,22 @@ class MeasuredLayer final : public Work {
     ops_->synchronize();
   }
 
+  void poison_input() override {
+    // The last token of the first sequence is not sampled, and a causal mask hides it from all others.
+    const auto nan = Ops::to_element(std::numeric_limits<double>::quiet_NaN());
+    ops_->copy_in(x_.data + static_cast<std::size_t>(spec_.seq - 1) * x_.stride, &nan, sizeof nan);
+  }
+
   /// Brings the device to its power limit before the results are poisoned.
   void reset() override {
     for (int i = 0; i < warm_ups; ++i) enqueue();
     for (const auto& m : {qkv_, attended_, middle_, u_, out_}) ops_->set_bytes(m.data, 0xff, bytes_of(m));
+    for (const auto& p : projections_) {
+      if (p.input) ops_->set_bytes(p.input.data, 0xff, bytes_of(p.input));
+      if (!is_quantized()) continue;
+      ops_->set_bytes(p.rows.values.data, float8_nan, p.rows.values.rows * p.rows.values.stride);
+      ops_->set_bytes(p.rows.scales, 0xff, p.rows.values.rows * sizeof(float));
+    }
     ops_->synchronize();
   }
 
@@ -89,6 +91,7 @@ class MeasuredLayer final : public Work {
       check_gelu(checker, t);
     }
     for (const auto& projection : projections_) check_product(checker, projection);
+    check_finite(checker);
     return checker.result();
   }
 
@@ -97,14 +100,19 @@ class MeasuredLayer final : public Work {
   }
   bool runs_in_connect() const override { return false; }
 
-  /// The checksum covers the whole output; the digest of a series does not if it is larger than most_digested.
+  /// The checksum covers the whole output; the digest of a series does not if it is larger than most_digested. The
+  /// times are of more passes, which wait after each operation.
   Metrics metrics() override {
     std::uint64_t sum = 0;
     const auto* const begin = reinterpret_cast<const std::byte*>(out_.data);
     for (std::size_t at = 0; at < bytes_of(out_); at += most_digested) {
       sum += reference::mix(at ^ ops_->digest(begin + at, std::min(most_digested, bytes_of(out_) - at)));
     }
-    return {{"checksum", static_cast<double>(sum & ((std::uint64_t{1} << 53) - 1))}};
+    const auto [gemm, attention, pointwise] = part_milliseconds();
+    return {{"checksum", static_cast<double>(sum & ((std::uint64_t{1} << 53) - 1))},
+            {"gemm_ms", gemm},
+            {"attention_ms", attention},
+            {"pointwise_ms", pointwise}};
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
@@ -135,6 +143,46 @@ class MeasuredLayer final : public Work {
     QuantizedRows rows, quantized_weights;
     Matrix<Element> residual = {};
   };
+
+  /// Kinds of operations, whose times are reported separately.
+  enum class Part { gemm, attention, pointwise };
+  static constexpr std::size_t parts = 3;
+
+  /// Calls `around` with each operation of a pass, in their order.
+  template <class Around>
+  void run(const Around& around) {
+    const auto product = [&](std::size_t i) { around(Part::gemm, [&] { project(projections_[i]); }); };
+    around(Part::pointwise, [&] { normalize(x_, norms_[0], projections_[0]); });
+    product(0);
+    around(Part::attention, [&] { ops_->attention(qkv_, attended_, lse_, attention_shape()); });
+    if (is_quantized()) around(Part::pointwise, [&] { ops_->quantize(attended_, projections_[1].rows); });
+    product(1);
+    around(Part::pointwise, [&] { normalize(middle_, norms_[1], projections_[2]); });
+    product(2);
+    around(Part::pointwise, [&] {
+      is_quantized() ? ops_->quantize_gelu(u_, projections_[3].rows) : ops_->gelu(u_, projections_[3].input);
+    });
+    product(3);
+  }
+
+  std::array<double, parts> part_milliseconds() {
+    using Clock = std::chrono::steady_clock;
+    constexpr int passes = 3;
+    std::array<double, parts> milliseconds{};
+    for (int i = 0; i < warm_ups; ++i) enqueue();
+    ops_->synchronize();
+    auto last = Clock::now();
+    for (int i = 0; i < passes; ++i) {
+      run([&](Part part, const auto& queue) {
+        queue();
+        ops_->synchronize();
+        const auto now = Clock::now();
+        milliseconds[static_cast<std::size_t>(part)] +=
+            std::chrono::duration<double, std::milli>(now - std::exchange(last, now)).count() / passes;
+      });
+    }
+    return milliseconds;
+  }
 
   bool is_quantized() const { return spec_.dtype == DType::fp8_e4m3; }
   training::AttentionShape attention_shape() const {
@@ -170,6 +218,7 @@ class MeasuredLayer final : public Work {
     middle_ = matrix("middle", tokens_, h);
     u_ = matrix("u", tokens_, wide);
     out_ = matrix("out", tokens_, h);
+    summary_ = arena.take<Summary>("summary", 1);
     lse_ = arena.take<Master>("lse", tokens_ * shape_.heads);
     for (auto& norm : norms_) {
       norm.weights = {arena.take<Element>("gain", h), arena.take<Element>("shift", h)};
@@ -369,6 +418,15 @@ class MeasuredLayer final : public Work {
     }
   }
 
+  /// A value that is not finite, in any row, is a mismatch.
+  void check_finite(Checker& checker) const {
+    ops_->set_bytes(summary_, 0, sizeof(Summary));
+    ops_->summarize(out_.data, 0, out_.rows * out_.cols, summary_);
+    Summary summary;
+    ops_->copy_out(&summary, summary_, sizeof summary);
+    checker.expect_equal(out_.rows * out_.cols, summary.non_finite, std::uint64_t{0});
+  }
+
   static double square(double x) { return x * x; }
 
   LayerSpec spec_;
@@ -378,6 +436,7 @@ class MeasuredLayer final : public Work {
   std::unique_ptr<Ops> ops_;
   Matrix<Element> x_, qkv_, attended_, middle_, u_, out_;
   Master* lse_ = nullptr;
+  Summary* summary_ = nullptr;
   std::array<NormOfRows, 2> norms_;
   std::array<Projected, 4> projections_;  // queries, keys and values; attention output; up; down
   decltype(std::declval<Ops>().allocate(0)) memory_;

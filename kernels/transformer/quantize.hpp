@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/reference.hpp"
 #include "kernels/short_floats.hpp"
@@ -51,12 +52,17 @@ struct QuantizedRows {
   Float8 type = Float8::e4m3;
 };
 
-/// D = A B' + C. C has D's stride; null: 0.
+/// Accumulation of a product of 8-bit floats on Hopper: with about 13 bits, or in f32.
+enum class Accumulation { fast, exact };
+
+/// D = A B' + C + bias. C has D's stride, and the bias one element for each column of D; null: 0.
 template <class Element>
 struct QuantizedGemm {
   Matrix<Element> d;
   QuantizedRows a, b;
   const Element* c = nullptr;
+  const Element* bias = nullptr;
+  Accumulation accumulation = Accumulation::fast;
 };
 
 namespace detail {
@@ -83,6 +89,33 @@ void quantize_rows(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, floa
     for (std::size_t c = 0; c < x.cols; ++c) {
       to.data[r * to.stride + c] = quantized(static_cast<float>(row[c]), inverse, type);
     }
+  }
+}
+
+/// Quantizes the columns from `first` on again, with the factor of their row. If a value there needs a larger factor,
+/// quantizes the whole row again.
+template <class T>
+void requantize_rows(Matrix<const T> x, std::size_t first, Float8 type, Matrix<std::uint8_t> to, float* scales) {
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const T* const row = x.data + r * x.stride;
+    std::size_t begin = first;
+    if (row_scale(detail::largest_size(row + first, x.cols - first), type) > scales[r]) {
+      scales[r] = row_scale(detail::largest_size(row, x.cols), type);
+      begin = 0;
+    }
+    for (std::size_t c = begin; c < x.cols; ++c) {
+      to.data[r * to.stride + c] = quantized(static_cast<float>(row[c]), 1 / scales[r], type);
+    }
+  }
+}
+
+/// Quantizes each column of x, with one factor for each; they become the rows of `to`.
+template <class T>
+void quantize_transposed(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, float* scales) {
+  std::vector<T> column(x.rows);
+  for (std::size_t c = 0; c < x.cols; ++c) {
+    for (std::size_t r = 0; r < x.rows; ++r) column[r] = x.data[r * x.stride + c];
+    quantize_rows(Matrix<const T>{column.data(), 1, x.rows, x.rows}, type, to.row_range(c, 1), scales + c);
   }
 }
 

@@ -25,10 +25,13 @@ class LayerOps {
         attention_(make_cudnn_attention(attention_shape(spec), false)),
         errors_(errors(spec)) {}
 
-  std::size_t workspace_bytes() const { return Products::workspace_bytes + attention_->workspace_bytes(); }
+  std::size_t workspace_bytes() const {
+    return Products::workspace_bytes + summary_bytes() + attention_->workspace_bytes();
+  }
   void use_workspace(std::byte* at) {
     products_.use_workspace(at);
-    attention_workspace_ = at + Products::workspace_bytes;
+    partials_ = reinterpret_cast<training::Summary*>(at + Products::workspace_bytes);
+    attention_workspace_ = at + Products::workspace_bytes + summary_bytes();
   }
   struct Memory {
     Buffer buffer;
@@ -53,6 +56,9 @@ class LayerOps {
   bool finish_tuning(Group& group, Choices* chosen) { return products_.finish_tuning(group, chosen); }
   std::uint64_t digest(const void* from, std::size_t bytes) const {
     return *digest_of(gpu_, View(const_cast<void*>(from), bytes));
+  }
+  void summarize(const Element* values, std::size_t first, std::size_t count, training::Summary* to) const {
+    cuda::summarize(gpu_.stream(), values, first, count, partials_, to, gpu_.properties().f64);
   }
   training::LayerErrors errors() const { return errors_; }
   std::string attention_name() const { return attention_->name(); }
@@ -103,11 +109,17 @@ class LayerOps {
     return {u_out_of(type, longest), type.u_acc, 1e-2};
   }
 
+  static std::size_t summary_bytes() {
+    constexpr auto line = training::Arena::alignment;
+    return (partials_needed(0) * sizeof(training::Summary) + line - 1) / line * line;
+  }
+
   static Quantized target(const training::QuantizedRows& to) { return {to.values, to.scales, nullptr, to.type}; }
 
   const Gpu& gpu_;
   Products products_;
   std::unique_ptr<Attention> attention_;
+  training::Summary* partials_ = nullptr;
   std::byte* attention_workspace_ = nullptr;
   training::LayerErrors errors_;
 };

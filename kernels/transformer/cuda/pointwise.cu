@@ -75,10 +75,10 @@ __global__ void gelu_backward_kernel(Rows<Bf16> u, Rows<Bf16> dh, bool emit_h, i
   Eight du, h;
 #pragma unroll
   for (int i = 0; i < vector_width; ++i) {
-    const float x = in.at[i], t = gelu_tanh(x);
-    const float slope = gelu_slope * (1.0F + 3.0F * gelu_cube * x * x);
-    h.at[i] = 0.5F * x * (1.0F + t);
-    du.at[i] = gradient.at[i] * 0.5F * (1.0F + t + x * (1.0F - t * t) * slope);
+    const float x = in.at[i], gate = gelu_gate(x);
+    const float slope = 2 * gelu_slope * (1.0F + 3.0F * gelu_cube * x * x);
+    h.at[i] = x * gate;
+    du.at[i] = gradient.at[i] * (gate + x * gate * (1.0F - gate) * slope);
   }
   store(at, du);
   if (emit_h) store(gradients, h);

@@ -89,7 +89,8 @@ MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
                     false,
                     Products::workspace_bytes};
   shape.adds = g.c != nullptr;
-  shape.fast_accumulation = true;
+  shape.bias = g.bias != nullptr;
+  shape.fast_accumulation = g.accumulation == training::Accumulation::fast;
   shape.a_scale = shape.b_scale = ScaleMode::row;
   shape.a_scales = g.b.scales;
   shape.b_scales = g.a.scales;
@@ -100,9 +101,10 @@ MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
 
 std::string text(const MatmulShape& shape) {
   return fmt::format(
-      "{} x {} x {} {}{}{}{}{}{}", shape.d.cols, shape.d.rows, shape.a_transposed ? shape.a.rows : shape.a.cols,
+      "{} x {} x {} {}{}{}{}{}{}{}", shape.d.cols, shape.d.rows, shape.a_transposed ? shape.a.rows : shape.a.cols,
       shape.b_transposed ? 'T' : 'N', shape.a_transposed ? 'T' : 'N', shape.d.type == CUDA_R_32F ? " f32" : " bf16",
-      shape.a_scale == ScaleMode::none ? "" : " fp8", shape.bias ? " bias" : "", shape.adds ? " add" : "");
+      shape.a_scale == ScaleMode::none ? "" : " fp8", shape.fast_accumulation.value_or(true) ? "" : " exact",
+      shape.bias ? " bias" : "", shape.adds ? " add" : "");
 }
 
 Products::Products(const Gpu& gpu, const ProductTuning& tuning)
@@ -158,7 +160,7 @@ template void Products::multiply(const training::Gemm<Bf16, float>&);
 void Products::multiply(const training::QuantizedGemm<Bf16>& g) {
   const auto* const c = g.c != nullptr ? g.c : g.d.data;
   run(matmul_shape(g),
-      {g.b.values.data, g.a.values.data, c, g.d.data, workspace_, nullptr, 1, g.c != nullptr ? 1. : 0.});
+      {g.b.values.data, g.a.values.data, c, g.d.data, workspace_, g.bias, 1, g.c != nullptr ? 1. : 0.});
 }
 
 void Products::run(const MatmulShape& shape, const MatmulOperands& operands) {

@@ -26,7 +26,7 @@ MatmulShape matmul_shape(const training::Gemm<Bf16, Out>&);
 MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>&);
 
 /// Returns "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the length of the sum, which of A and B is
-/// transposed, types and additions; "fp8" for quantized rows.
+/// transposed, types and additions; "fp8" for quantized rows, "exact" if their sums are accumulated in f32.
 std::string text(const MatmulShape&);
 
 /// Limits of the search for the fastest algorithm of one product.
@@ -48,7 +48,7 @@ class Products {
   /// Queues the product; D has the type Out. Errors: Unsupported if cuBLASLt has no algorithm for it.
   template <class Out>
   void multiply(const training::Gemm<Bf16, Out>&);
-  /// Same for rows of 8-bit floats, with fast accumulation. cuBLASLt has it for Hopper.
+  /// Same for rows of 8-bit floats. cuBLASLt has it for Hopper.
   void multiply(const training::QuantizedGemm<Bf16>&);
 
   /// Starts tuning: every product without a plan times its candidates, or compares its remembered choice with the most

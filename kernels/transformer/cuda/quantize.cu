@@ -16,7 +16,9 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int vectors_each = 4, most_threads = 1024;  // of a thread; of a block
+// With 64 registers for each thread, two blocks of rows of 32,768 run on a multiprocessor at once, so that one reads
+// while the other computes.
+constexpr int vectors_each = 8, most_threads = 1024;  // of a thread; of a block
 static_assert(widest_quantized == std::size_t{vectors_each} * most_threads * vector_width);
 
 /// The part of a row in one thread: vector v is at column (v threads + thread) 8, if the row has it.
@@ -96,24 +98,38 @@ struct NormSource {
 
 // Targets: one factor for each row, or for each 32 neighbours ---------------------------------------------------------
 
+/// Returns the bits of the largest of eight bf16 without their signs. Infinity and NaN are larger than all others.
+__device__ unsigned largest_bits(const uint4& packed) {
+  constexpr unsigned sizes = 0x7fff7fffU;
+  const unsigned two =
+      __vmaxu2(__vmaxu2(packed.x & sizes, packed.y & sizes), __vmaxu2(packed.z & sizes, packed.w & sizes));
+  return max(two >> 16, two & 0xffffU);
+}
+constexpr unsigned infinity_bits = 0x7f80;
+
+/// Returns the size of the largest finite value.
 __device__ float largest_size(const uint4& packed) {
+  if (const unsigned bits = largest_bits(packed); bits < infinity_bits) return __uint_as_float(bits << 16);
   float largest = 0;
   for (const float value : unpack(packed).at) largest = fmaxf(largest, isfinite(value) ? fabsf(value) : 0.0F);
   return largest;
 }
 
-/// Returns two values times `inverse` as 8-bit floats. Infinity becomes NaN.
-__device__ unsigned two_float8(float first, float second, float inverse, Float8 type) {
-  const auto scaled = [inverse](float value) { return isfinite(value) ? value * inverse : NAN; };
-  const float2 both{scaled(first), scaled(second)};
+__device__ unsigned two_float8(float first, float second, Float8 type) {
+  const float2 both{first, second};
   return type == Float8::e4m3 ? __nv_cvt_float2_to_fp8x2(both, __NV_SATFINITE, __NV_E4M3)
                               : __nv_cvt_float2_to_fp8x2(both, __NV_SATFINITE, __NV_E5M2);
 }
 
+/// Writes eight values times `inverse` as 8-bit floats. Infinity becomes NaN.
 __device__ void store_float8(std::uint8_t* to, const uint4& packed, float inverse, Float8 type) {
-  const Eight x = unpack(packed);
+  Eight x = unpack(packed);
+  if (largest_bits(packed) >= infinity_bits) {
+    for (float& value : x.at) value = isfinite(value) ? value : NAN;
+  }
+  for (float& value : x.at) value *= inverse;
   const auto four = [&](int i) {
-    return two_float8(x.at[i], x.at[i + 1], inverse, type) | two_float8(x.at[i + 2], x.at[i + 3], inverse, type) << 16;
+    return two_float8(x.at[i], x.at[i + 1], type) | two_float8(x.at[i + 2], x.at[i + 3], type) << 16;
   };
   *reinterpret_cast<uint2*>(to) = uint2{four(0), four(4)};
 }
@@ -158,6 +174,67 @@ __global__ void __launch_bounds__(most_threads) quantize_kernel(Source source, T
   target.write(blockIdx.x, columns, part);
 }
 
+__device__ float max_warp(float mine) {
+  for (int step = 16; step > 0; step /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, step));
+  return mine;
+}
+
+constexpr unsigned warp = 32, warps_each = 8;  // threads of a warp; warps of a block in the kernels below
+
+/// One warp processes a row.
+__global__ void requantize_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows, int first, int columns) {
+  const std::size_t row = std::size_t{blockIdx.x} * warps_each + threadIdx.x / warp;
+  if (row >= rows) return;
+  const auto* const from = x.at(row);
+  const int lane = static_cast<int>(threadIdx.x % warp);
+  const auto each = [&](int begin, const auto& body) {
+    for (int c = begin + lane * vector_width; c < columns; c += static_cast<int>(warp) * vector_width) body(c);
+  };
+  const auto scale_from = [&](int begin) {
+    float largest = 0;
+    each(begin, [&](int c) { largest = fmaxf(largest, largest_size(load_packed(from + c))); });
+    return training::row_scale(max_warp(largest), target.type);
+  };
+  float scale = target.scales[row];
+  if (scale_from(first) > scale) {
+    first = 0;
+    scale = scale_from(first);
+    if (lane == 0) target.scales[row] = scale;
+  }
+  each(first,
+       [&](int c) { store_float8(target.values.at(row) + c, load_packed(from + c), 1.0F / scale, target.type); });
+}
+
+/// One warp processes eight columns. Its threads have neighbouring rows, so that they write neighbouring bytes.
+__global__ void quantize_transposed_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows, int columns) {
+  const int c = static_cast<int>(blockIdx.x * warps_each + threadIdx.x / warp) * vector_width;
+  if (c >= columns) return;
+  const auto lane = threadIdx.x % warp;
+  Eight largest{};
+  for (std::size_t r = lane; r < rows; r += warp) {
+    const auto values = load(x.at(r) + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) {
+      if (isfinite(values.at[i])) largest.at[i] = fmaxf(largest.at[i], fabsf(values.at[i]));
+    }
+  }
+  Eight scale;
+#pragma unroll
+  for (int i = 0; i < vector_width; ++i) {
+    scale.at[i] = training::row_scale(max_warp(largest.at[i]), target.type);
+    if (lane == 0) target.scales[c + i] = scale.at[i];
+  }
+  for (std::size_t r = lane; r < rows; r += warp) {
+    const auto values = load(x.at(r) + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) {
+      const float value = isfinite(values.at[i]) ? values.at[i] * (1.0F / scale.at[i]) : NAN;
+      target.values.at(static_cast<std::size_t>(c + i))[r] = static_cast<std::uint8_t>(
+          __nv_cvt_float_to_fp8(value, __NV_SATFINITE, target.type == Float8::e4m3 ? __NV_E4M3 : __NV_E5M2));
+    }
+  }
+}
+
 template <class Source>
 void launch(cudaStream_t stream, const Source& source, const Quantized& to) {
   const auto columns = to.values.cols;
@@ -182,6 +259,21 @@ void launch(cudaStream_t stream, const Source& source, const Quantized& to) {
 }  // namespace
 
 void quantize(cudaStream_t stream, Matrix<const Bf16> x, const Quantized& to) { launch(stream, PlainSource{x}, to); }
+
+void requantize(cudaStream_t stream, Matrix<const Bf16> x, std::size_t first, const Quantized& to) {
+  const auto blocks = static_cast<unsigned>((x.rows + warps_each - 1) / warps_each);
+  requantize_kernel<<<blocks, warps_each * warp, 0, stream>>>(x, RowTarget{to.values, to.row_scales, to.type}, x.rows,
+                                                              static_cast<int>(first), static_cast<int>(x.cols));
+  check(cudaGetLastError());
+}
+
+void quantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, const Quantized& to) {
+  constexpr std::size_t each = std::size_t{warps_each} * vector_width;
+  const auto blocks = static_cast<unsigned>((x.cols + each - 1) / each);
+  quantize_transposed_kernel<<<blocks, warps_each * warp, 0, stream>>>(x, RowTarget{to.values, to.row_scales, to.type},
+                                                                       x.rows, static_cast<int>(x.cols));
+  check(cudaGetLastError());
+}
 
 void quantize_gelu(cudaStream_t stream, Matrix<const Bf16> u, const Quantized& to) {
   launch(stream, GeluSource{u}, to);

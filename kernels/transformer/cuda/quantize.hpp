@@ -10,7 +10,7 @@
 namespace shakedown::cuda {
 
 /// The widest row, which one block of threads keeps in registers.
-inline constexpr std::size_t widest_quantized = 32768;
+inline constexpr std::size_t widest_quantized = 65536;
 
 /// The destination of quantized rows; each begins at a multiple of 8 bytes. `row_scales` gets one f32 for each row;
 /// otherwise `block_scales` gets one byte for each 32 neighbours, in the order of reference::BlockScales.
@@ -23,6 +23,11 @@ struct Quantized {
 
 /// Errors of all: std::invalid_argument if a row is wider than widest_quantized, or has no whole vectors or blocks.
 void quantize(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
+/// Quantizes the columns from `first` on, a multiple of 8, again with the factor of their row. If a value there needs a
+/// larger factor, quantizes the whole row again. Only for factors of rows, and for rows of any width.
+void requantize(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
+/// Quantizes the columns of x, which become rows; a multiple of 8. Only for factors of rows, and for rows of any width.
+void quantize_transposed(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
 /// Quantizes the rows that gelu(u) would write.
 void quantize_gelu(cudaStream_t, Matrix<const Bf16> u, const Quantized&);
 /// Quantizes the rows that swiglu(gate_up) would write.

@@ -39,7 +39,9 @@ class LayerOps : public HostOps<T> {
         }
         sum *= static_cast<double>(g.a.scales[i]) * static_cast<double>(g.b.scales[j]);
         const auto place = i * g.d.stride + j;
-        g.d.data[place] = static_cast<T>(sum + (g.c != nullptr ? static_cast<double>(g.c[place]) : 0));
+        if (g.c != nullptr) sum += static_cast<double>(g.c[place]);
+        if (g.bias != nullptr) sum += static_cast<double>(g.bias[j]);
+        g.d.data[place] = static_cast<T>(sum);
       }
     }
   }

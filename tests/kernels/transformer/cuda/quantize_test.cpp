@@ -131,8 +131,8 @@ TEST_P(CudaQuantization, TogetherWithANormIsTheNorm) {
 /// e4m3 times e4m3, or e5m2 times e4m3: cuBLASLt has no product of two e5m2.
 TEST_P(CudaQuantization, IsMultipliedWithTheFactorsOfItsRows) {
   constexpr std::size_t m = 48, n = 80, k = 512;
-  auto x = bf16(m, k), w = bf16(n, k), residual = bf16(m, n), d = bf16(m, n);
-  x.normal(1, 3), w.normal(2), residual.normal(3, 5);
+  auto x = bf16(m, k), w = bf16(n, k), residual = bf16(m, n), bias = bf16(1, n), d = bf16(m, n);
+  x.normal(1, 3), w.normal(2), residual.normal(3, 5), bias.normal(4, 5);
   const U8 x_values(*gpu_, m, k), w_values(*gpu_, n, k);
   const auto x_scales = f32(m), w_scales = f32(n);
   const training::QuantizedRows a{x_values, x_scales.data(), GetParam()}, b{w_values, w_scales.data(), Float8::e4m3};
@@ -143,31 +143,72 @@ TEST_P(CudaQuantization, IsMultipliedWithTheFactorsOfItsRows) {
   products.use_workspace(workspace.data());
   const auto a_codes = x_values.bits(), b_codes = w_values.bits();
   const auto a_factors = x_scales.bits(), b_factors = w_scales.bits();
-  const auto sums = residual.read();
-  for (const bool adds : {false, true}) {
-    try {
-      products.multiply(training::QuantizedGemm<Bf16>{d, a, b, adds ? residual.data() : nullptr});
-    } catch (const Unsupported& reason) {
-      EXPECT_TRUE(contains(reason.what(), "cuBLASLt has no algorithm for the product 48 x 80 x 512 NT bf16 fp8"));
-      int major = 0;
-      check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
-      EXPECT_NE(major, 9) << reason.what();
-      continue;
+  std::vector<double> product(m * n), sums = residual.read(), biases = bias.read();
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::size_t l = 0; l < k; ++l) {
+        sum += static_cast<double>(from_float8(a_codes[i * k + l], GetParam())) *
+               static_cast<double>(from_float8(b_codes[j * k + l], Float8::e4m3));
+      }
+      product[i * n + j] = sum * static_cast<double>(a_factors[i]) * static_cast<double>(b_factors[j]);
     }
-    std::vector<double> want(m * n);
-    for (std::size_t i = 0; i < m; ++i) {
-      for (std::size_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::size_t l = 0; l < k; ++l) {
-          sum += static_cast<double>(from_float8(a_codes[i * k + l], GetParam())) *
-                 static_cast<double>(from_float8(b_codes[j * k + l], Float8::e4m3));
+  }
+  using training::Accumulation;
+  for (const bool adds : {false, true}) {
+    for (const bool biased : {false, true}) {
+      for (const auto accumulation : {Accumulation::fast, Accumulation::exact}) {
+        try {
+          products.multiply(training::QuantizedGemm<Bf16>{d, a, b, adds ? residual.data() : nullptr,
+                                                          biased ? bias.data() : nullptr, accumulation});
+        } catch (const Unsupported& reason) {
+          EXPECT_TRUE(contains(reason.what(), "cuBLASLt has no algorithm for the product 48 x 80 x 512 NT bf16 fp8"));
+          int major = 0;
+          check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+          EXPECT_NE(major, 9) << reason.what();
+          continue;
         }
-        want[i * n + j] =
-            sum * static_cast<double>(a_factors[i]) * static_cast<double>(b_factors[j]) + (adds ? sums[i * n + j] : 0);
+        auto want = product;
+        for (std::size_t at = 0; at < want.size(); ++at) {
+          want[at] += (adds ? sums[at] : 0) + (biased ? biases[at % n] : 0);
+        }
+        EXPECT_TRUE(close(d.read(), want, rounding)) << adds << biased;
       }
     }
-    EXPECT_TRUE(close(d.read(), want, rounding)) << adds;
   }
+}
+
+/// The factor of the second row must grow, that of the third must not shrink.
+TEST_P(CudaQuantization, OfChangedColumnsHasTheBitsOfTheHost) {
+  constexpr std::size_t rows = 11, cols = 600, first = 512;
+  auto x = bf16(rows, cols, 8);
+  x.normal(1, 3);
+  auto values = x.read();
+  auto want = on_host(floats(values), rows, true);
+  const auto got = result(rows, cols, true, [&](const Quantized& to) {
+    quantize(stream(), x, to);
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t c = first; c < cols; ++c) values[r * cols + c] *= r == 1 ? 8 : 0.5;
+    }
+    x.write(values);
+    requantize(stream(), x, first, to);
+  });
+  const auto now = floats(values);
+  training::requantize_rows(Matrix<const float>{now.data(), rows, cols, cols}, first, GetParam(),
+                            {want.values.data(), rows, cols, cols + 16}, want.row_scales.data());
+  EXPECT_TRUE(got == want);
+}
+
+TEST_P(CudaQuantization, OfColumnsHasTheBitsOfTheHost) {
+  constexpr std::size_t rows = 333, cols = 136;
+  auto x = bf16(rows, cols, 8);
+  x.normal(1, 3);
+  const auto got = result(cols, rows, true, [&](const Quantized& to) { quantize_transposed(stream(), x, to); });
+  const auto values = floats(x.read());
+  Result want{Codes(cols * (rows + 16), 0xff), Codes(block_scale_bytes(cols, rows), 0xff), std::vector<float>(cols)};
+  training::quantize_transposed(Matrix<const float>{values.data(), rows, cols, cols}, GetParam(),
+                                {want.values.data(), cols, rows, rows + 16}, want.row_scales.data());
+  EXPECT_TRUE(got == want);
 }
 
 /// A smaller layer with the head size of the benchmark.
@@ -185,7 +226,7 @@ TEST_F(CudaTraining, ALayerIsCheckedTokenByToken) {
 }
 
 TEST_P(CudaQuantization, RefusesRowsThatDoNotFit) {
-  for (const auto& [cols, by_rows] : {std::pair{32776U, true}, {12U, true}, {40U, false}}) {
+  for (const auto& [cols, by_rows] : {std::pair{65544U, true}, {12U, true}, {40U, false}}) {
     const auto text = message_of([&] {
       quantize(stream(), {nullptr, 1, cols, cols},
                {{nullptr, 1, cols, cols}, by_rows ? reinterpret_cast<float*>(16) : nullptr, nullptr, GetParam()});
