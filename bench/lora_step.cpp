@@ -6,6 +6,7 @@
 //
 //   mpirun -np 4 build/bench/bench_lora_step
 //   mpirun -np 4 build/bench/bench_lora_step --tier=full --benchmark_filter=batch:4
+//   build/bench/bench_lora_step --benchmark_filter='lora_step/.*dtype:fp8'
 #include "bench/training.hpp"
 
 namespace shakedown {
@@ -13,14 +14,17 @@ namespace shakedown {
 void register_lora_step(Session& session) {
   using training::Retain;
   constexpr std::size_t mib = std::size_t{1} << 20;
+  constexpr bool on_request = true;  // for fp8, which no profile has limits for
   const auto add = [&](const LoraStepSpec& spec) { add_step(session, spec); };
   // Qwen2-7B needs 32.13 GFLOP per token at sequence length 4096.
   if (!session.has_gpus()) {
     add({.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+    add_step(session, LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3}, on_request);
     return;
   }
   add({.model = "qwen2_7b", .batch = 2, .seq = 4096});
+  add_step(session, LoraStepSpec{.model = "qwen2_7b", .batch = 2, .seq = 4096, .dtype = DType::fp8_e4m3}, on_request);
   if (!session.full()) return;
   add({.model = "qwen2_7b", .batch = 4, .seq = 4096, .retain = Retain::rebuild});
   add({.model = "qwen2_7b", .batch = 1, .seq = 4096, .accumulation = 4});

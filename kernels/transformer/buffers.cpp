@@ -46,6 +46,7 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .rank = spec.rank / spec.tp,
                   .tensor = spec.tp,
                   .tensor_rank = spec.rank % spec.tp};
+  shape.quantized = spec.dtype == DType::fp8_e4m3;
   // Each chunk reads, adds to and writes the whole gradient of the head, so chunks are large.
   if (trains == Trains::all) shape.loss_chunk = 8192;
   check(shape);
@@ -90,6 +91,9 @@ void check(const StepShape& s) {
         fmt::format("the model has {} positions, and sequences of {} tokens do not fit: choose "
                     "seq:{} or less",
                     m.context, s.seq, m.context));
+  }
+  if (s.quantized && (s.trains != Trains::adapters || s.path != AdapterPath::augmented)) {
+    throw std::invalid_argument("dtype:fp8 is for frozen weights with adapters: choose lora_step");
   }
   if (m.norms_before()) return;
   if (s.trains == Trains::adapters) {
@@ -170,7 +174,7 @@ template Cost cost(const TrainStepSpec&);
 
 template <training::Trains trains>
 std::size_t footprint(const StepSpec<trains>& s) {
-  const auto element = size_of(s.dtype);
+  const auto element = s.dtype == DType::fp8_e4m3 ? size_of(DType::bf16) : size_of(s.dtype);
   return training::plan(training::step_shape(s), element, std::max<std::size_t>(element, 4), 0).bytes;
 }
 template std::size_t footprint(const LoraStepSpec&);

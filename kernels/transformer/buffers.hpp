@@ -37,6 +37,9 @@ struct StepShape {
   /// together (part_of), and this rank is one of them. Between projections each rank has a part of the tokens (sequence
   /// parallel, Korthikanti et al. 2022, arXiv 2205.05198).
   int tensor = 1, tensor_rank = 0;
+  /// Products of frozen weights, forward and for the gradient of their input, in 8-bit floats with one factor for each
+  /// row. Adapters are in the same product forward; backward they are not quantized.
+  bool quantized = false;
 
   std::size_t tokens() const { return batch * seq; }  // number of tokens in a micro-batch
   std::size_t own_tokens() const { return tokens() / static_cast<std::size_t>(tensor); }
@@ -62,6 +65,9 @@ inline constexpr std::size_t layers_in_turns = 3;
 /// Number of all slots, including those of the head, the embeddings and replicated parameters.
 inline constexpr std::size_t slots_in_turns = layers_in_turns + 3;
 
+/// Number of columns of weights that are read together for a check.
+inline constexpr std::size_t columns_at_once = 8;
+
 /// Number of steps whose records are kept until they are read.
 inline constexpr std::size_t records_kept = 256;
 
@@ -80,6 +86,8 @@ struct Buffers {
     NormWeights<Element> norm1, norm2;
     std::array<Matrix<Element>, linears.size()> weights;
     std::array<Element*, linears.size()> biases = {};
+    /// [W | sB] by rows and W by columns, if products are quantized.
+    std::array<QuantizedRows, linears.size()> quantized = {}, transposed = {};
   };
 
   /// Activations that the forward pass of one layer keeps for its backward pass. Inputs of projections have room for U
@@ -133,6 +141,8 @@ struct Buffers {
   const FusedLinear& of(Linear linear) const { return shape[static_cast<std::size_t>(linear)]; }
 
   std::array<FusedLinear, linears.size()> shape;
+  Element* columns = nullptr;       // some columns of quantized weights, for their check
+  QuantizedRows quantized;          // memory for the quantized input of a product, if products are quantized
   Matrix<Element> embedding, head;  // vocab x hidden; one matrix if tied
   Matrix<Element> positions;        // context x hidden, if learned
   Element* head_bias = nullptr;
@@ -161,6 +171,11 @@ struct Buffers {
   static Matrix<Element> matrix(Arena& arena, const std::string& name, std::size_t rows, std::size_t cols,
                                 std::size_t room = 0) {
     return {arena.take<Element>(name, rows * (cols + room)), rows, cols, cols + room};
+  }
+
+  static QuantizedRows quantized_matrix(Arena& arena, const std::string& name, std::size_t rows, std::size_t cols) {
+    return {{arena.take<std::uint8_t>("quantized " + name, rows * cols), rows, cols, cols},
+            arena.take<float>("factors of " + name, rows)};
   }
 
   NormWeights<Element> norm(Arena& arena, const std::string& name, const TransformerShape& m) const {
@@ -248,6 +263,10 @@ struct Buffers {
         const auto at = static_cast<std::size_t>(linear);
         const std::string what(name(owner(linear)));
         layer.weights[at] = matrix(arena, what + " weights", f.out + f.rank_total, f.in + f.rank_total);
+        if (s.quantized) {
+          layer.quantized[at] = quantized_matrix(arena, what + " weights", f.out, f.in + f.rank_total);
+          layer.transposed[at] = quantized_matrix(arena, what + " weights by columns", f.in, f.out);
+        }
         layer.biases[at] = f.bias ? arena.take<Element>(what + " bias", f.out) : nullptr;
       }
       layer.norm2 = norm(arena, "norm 2", m);
@@ -315,6 +334,11 @@ struct Buffers {
                 std::max(of(Linear::o).rank_total, of(Linear::down).rank_total));
     narrow = matrix(arena, "narrow scratch", tokens, std::max(m.hidden, m.q_width()));
     d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
+    if (!s.quantized) return;
+    std::size_t widest = 0;
+    for (const auto& f : shape) widest = std::max({widest, f.in + f.rank_total, f.out});
+    quantized = quantized_matrix(arena, "input", tokens, widest);
+    columns = arena.take<Element>("columns of weights", widest * columns_at_once);
   }
 };
 

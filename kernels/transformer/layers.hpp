@@ -140,6 +140,37 @@ class Layers {
     if (n) gather_tokens(n);
   }
 
+  /// Queues the quantized products of layer 0 again, each with the input that the last step has left, which is lost
+  /// afterwards. Calls body(product, input) after each product, with the source of its quantized input.
+  template <class Body>
+  void repeat_quantized(const Body& body) {
+    const auto& k = kept(0);
+    const auto& wide = buffers_.wide;
+    const auto hidden = narrow(shape_.model.hidden), attended = narrow(part_.q_width());
+    const auto back = [&](Linear which, Matrix<Element> dy, Matrix<Element> to) {
+      const auto product = places_.linear(0, which).quantized_input_gradient(ops_, dy, to);
+      ops_.gemm(product);
+      body(product, dy);
+    };
+    back(Linear::down, buffers_.dx, {wide.data, wide.rows, part_.intermediate, part_.intermediate});
+    back(Linear::gate_up, k.gate_up, hidden);
+    back(Linear::o, buffers_.dx, attended);
+    back(Linear::qkv, buffers_.d_qkv, hidden);
+    const auto forth = [&](Linear which, Matrix<Element> x, Matrix<Element> to) {
+      const auto& projection = places_.linear(0, which);
+      ops_.requantize(projection.with_b(), projection.linear().in, buffers_.layers[0].quantized[at(which)]);
+      const auto input = widened(x, projection.linear().rank_total);
+      const auto product =
+          projection.quantized_forward(ops_, input, {.d = to, .bias = buffers_.layers[0].biases[at(which)]});
+      ops_.gemm(product);
+      body(product, input);
+    };
+    forth(Linear::qkv, k.n1, k.qkv);
+    forth(Linear::o, k.attended, hidden);
+    forth(Linear::gate_up, mlp_input(k), k.gate_up);
+    forth(Linear::down, k.h, hidden);
+  }
+
   // Tokens ------------------------------------------------------------------------------------------------------------
 
   Matrix<Element> tokens_of(int rank, Matrix<Element> all) const {
@@ -194,6 +225,7 @@ class Layers {
     scatter_tokens(to);
   }
 
+  static std::size_t at(Linear which) { return static_cast<std::size_t>(which); }
   const Kept& kept(std::size_t l) const { return buffers_.kept.size() == 1 ? buffers_.kept[0] : buffers_.kept[l]; }
   Matrix<Element> mlp_input(const Kept& k) const { return shape_.model.norms_before() ? k.n2 : k.n1; }
 

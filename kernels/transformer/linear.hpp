@@ -32,10 +32,28 @@ class Projection {
     std::array<Matrix<Master>, modules> b = {};  // one matrix for each module
   };
 
+  /// Quantized weights, by rows and by columns, and memory for quantized inputs. Null: products are not quantized.
+  struct Quantized {
+    QuantizedRows weights, transposed, input;
+  };
+
   /// `shape` and `linear` must outlive it.
   Projection(const StepShape& shape, const FusedLinear& linear, Matrix<Element> weights, const Element* bias,
-             const Gradients& gradients)
-      : lora_(shape.lora), path_(shape.path), f_(linear), weights_(weights), bias_(bias), gradients_(gradients) {}
+             const Gradients& gradients, const Quantized& quantized)
+      : lora_(shape.lora),
+        path_(shape.path),
+        f_(linear),
+        weights_(weights),
+        bias_(bias),
+        gradients_(gradients),
+        quantized_(quantized) {}
+
+  /// Quantizes the weights, which are frozen. Later, only the adapters are quantized again.
+  void quantize_weights(Ops& ops) const {
+    if (!is_quantized()) return;
+    ops.quantize(with_b(), quantized_.weights);
+    ops.quantize_transposed(weights_.block(0, 0, f_.out, f_.in), quantized_.transposed);
+  }
 
   /// Computes Y = X W' + b + U (sB)', plus the addition that `y` describes. Omits b if another rank adds it.
   void forward(Ops& ops, Matrix<Element> x, Matrix<Element> u, Product y, bool biased = true) const {
@@ -46,8 +64,12 @@ class Projection {
       const auto behind = room_behind(x, f_.rank_total);
       if (behind.data != u.data) ops.copy(u, behind);
       y.a = widened(x, f_.rank_total);
-      y.b = weights_.block(0, 0, f_.out, f_.in + f_.rank_total);
-      return ops.gemm(y);
+      y.b = with_b();
+      if (!is_quantized()) return ops.gemm(y);
+    }
+    if (is_quantized()) {
+      if (f_.rank_total > 0) ops.requantize(with_b(), f_.in, quantized_.weights);  // the adapters have changed
+      return ops.gemm(quantized_forward(ops, f_.rank_total > 0 ? y.a : x, y));
     }
     y.a = x;
     y.b = weights_.block(0, 0, f_.out, f_.in);
@@ -92,13 +114,16 @@ class Projection {
   /// Computes dX = dY W + dU A, and adds it to the previous value if `add`.
   void input_gradient(Ops& ops, Matrix<Element> dy, Matrix<Element> d_input, bool add = false) const {
     const double beta = add ? 1 : 0;
-    if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
+    if (is_quantized()) {
+      ops.gemm(quantized_input_gradient(ops, dy, d_input, add));
+    } else if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
       return ops.gemm(Product{.d = d_input,
                               .a = widened(dy, f_.rank_total),
                               .b = weights_.block(0, 0, f_.out + f_.rank_total, f_.in),
                               .beta = beta});
+    } else {
+      ops.gemm(Product{.d = d_input, .a = dy, .b = weights_.block(0, 0, f_.out, f_.in), .beta = beta});
     }
-    ops.gemm(Product{.d = d_input, .a = dy, .b = weights_.block(0, 0, f_.out, f_.in), .beta = beta});
     if (f_.rank_total == 0) return;
     ops.gemm(Product{.d = d_input, .a = room_behind(dy, f_.rank_total), .b = a(), .beta = 1});
   }
@@ -115,21 +140,51 @@ class Projection {
     if (gradients_.bias != nullptr) ops.sum_rows(own ? own : dy, accumulate, gradients_.bias);
   }
 
+  /// Quantizes the input, and returns the forward product. The columns of U, if any, are part of X.
+  QuantizedGemm<Element> quantized_forward(Ops& ops, Matrix<const Element> x, const Product& y) const {
+    const auto* const previous = y.c != nullptr ? y.c : y.d.data;
+    return {.d = y.d,
+            .a = quantized_input(ops, x),
+            .b = quantized_.weights,
+            .c = y.beta != 0 ? previous : nullptr,
+            .bias = y.bias};
+  }
+  /// Quantizes dY, and returns the product of the gradient of the input, without the adapters' part.
+  QuantizedGemm<Element> quantized_input_gradient(Ops& ops, Matrix<const Element> dy, Matrix<Element> d_input,
+                                                  bool add = false) const {
+    return {.d = d_input,
+            .a = quantized_input(ops, dy),
+            .b = quantized_.transposed,
+            .c = add ? d_input.data : nullptr,
+            .accumulation = Accumulation::exact};
+  }
+
   // Locations of its parts.
   Matrix<Element> a() const { return weights_.block(f_.out, 0, f_.rank_total, f_.in); }
   /// Returns s B of one part, a matrix of its rows x rank.
   Matrix<Element> b_of(const Part& part) const {
     return weights_.block(part.row, f_.in + part.u, part.rows, lora_.rank);
   }
+  /// Returns [W | sB].
+  Matrix<Element> with_b() const { return weights_.block(0, 0, f_.out, f_.in + f_.rank_total); }
   const FusedLinear& linear() const { return f_; }
 
  private:
+  bool is_quantized() const { return static_cast<bool>(quantized_.weights.values); }
+  QuantizedRows quantized_input(Ops& ops, Matrix<const Element> x) const {
+    auto rows = quantized_.input;
+    rows.values = {rows.values.data, x.rows, x.cols, x.cols};
+    ops.quantize(x, rows);
+    return rows;
+  }
+
   const LoraShape& lora_;
   AdapterPath path_;
   const FusedLinear& f_;
   Matrix<Element> weights_;
   const Element* bias_;
   Gradients gradients_;
+  Quantized quantized_;
 };
 
 }  // namespace shakedown::training

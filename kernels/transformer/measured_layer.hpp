@@ -9,17 +9,15 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
-#include "kernels/reference.hpp"
 #include "kernels/transformer/arena.hpp"
 #include "kernels/transformer/layer_spec.hpp"
-#include "kernels/transformer/quantize.hpp"
+#include "kernels/transformer/product_check.hpp"
 
 namespace shakedown::training {
 
@@ -90,7 +88,7 @@ class MeasuredLayer final : public Work {
       check_norm(checker, t, middle_, norms_[1], projections_[2]);
       check_gelu(checker, t);
     }
-    for (const auto& projection : projections_) check_product(checker, projection);
+    for (const auto& projection : projections_) check_projection(checker, projection);
     check_finite(checker);
     return checker.result();
   }
@@ -130,7 +128,6 @@ class MeasuredLayer final : public Work {
 
  private:
   static constexpr int warm_ups = 3;
-  static constexpr std::size_t most_sampled = 4;
 
   struct NormOfRows {
     NormWeights<Element> weights;
@@ -281,39 +278,14 @@ class MeasuredLayer final : public Work {
 
   // Check -------------------------------------------------------------------------------------------------------------
 
-  /// The first and the last token, and two in between.
-  std::set<std::size_t> sampled_tokens() const { return {0, tokens_ / 3, tokens_ / 2, tokens_ - 1}; }
+  SampledRows sampled_tokens() const { return sampled_rows(tokens_); }
 
-  /// Returns rows of a matrix, one after the other.
-  std::vector<double> read(const Matrix<Element>& m, std::size_t row, std::size_t rows = 1) const {
-    std::vector<Element> raw(rows * m.cols);
-    ops_->copy_out(raw.data(), m.data + row * m.stride, raw.size() * sizeof(Element));
-    std::vector<double> values(raw.size());
-    std::transform(raw.begin(), raw.end(), values.begin(), [](Element e) { return Ops::to_double(e); });
-    return values;
-  }
-  std::vector<double> read(const QuantizedRows& q, std::size_t row, std::size_t rows = 1) const {
-    std::vector<std::uint8_t> raw(rows * q.values.cols);
-    std::vector<float> scales(rows);
-    ops_->copy_out(raw.data(), q.values.data + row * q.values.stride, raw.size());
-    ops_->copy_out(scales.data(), q.scales + row, rows * sizeof(float));
-    std::array<double, 256> value_of{};
-    for (std::size_t code = 0; code < 256; ++code) {
-      value_of[code] = static_cast<double>(from_float8(static_cast<std::uint8_t>(code), q.type));
-    }
-    std::vector<double> values(raw.size());
-    for (std::size_t i = 0; i < raw.size(); ++i) {
-      values[i] = value_of[raw[i]] * static_cast<double>(scales[i / q.values.cols]);
-    }
-    return values;
+  std::vector<double> read(Matrix<const Element> m, std::size_t row, std::size_t rows = 1) const {
+    return read_rows(*ops_, m, row, rows);
   }
   std::vector<double> input_of(const Projected& p, std::size_t token) const {
-    return is_quantized() ? read(p.rows, token) : read(p.input, token);
+    return is_quantized() ? read_rows(*ops_, p.rows, token) : read(p.input, token);
   }
-  std::vector<double> weights_of(const Projected& p, std::size_t row, std::size_t rows) const {
-    return is_quantized() ? read(p.quantized_weights, row, rows) : read(p.weights, row, rows);
-  }
-
   /// Compares the input of a product with what it must be, rounded to its type.
   void expect_input(Checker& checker, const Projected& p, std::size_t token, const std::vector<double>& want) const {
     const auto got = input_of(p, token);
@@ -378,44 +350,15 @@ class MeasuredLayer final : public Work {
     }
   }
 
-  /// Recomputes the products of the sampled tokens with all weights. The tokens are in the innermost loop, because one
-  /// sum alone would wait for each of its additions.
-  void check_product(Checker& checker, const Projected& p) const {
-    const auto tokens = sampled_tokens();
-    const std::size_t inner = p.weights.cols, outputs = p.weights.rows;
-    std::vector<double> inputs(inner * most_sampled);
-    std::array<double, most_sampled> input_norm{};
-    std::vector<std::vector<double>> got, residual;
-    for (std::size_t t = 0; const auto token : tokens) {
-      const auto input = input_of(p, token);
-      for (std::size_t l = 0; l < inner; ++l) {
-        inputs[l * most_sampled + t] = input[l];
-        input_norm[t] += square(input[l]);
-      }
-      got.push_back(read(p.output, token));
-      residual.push_back(p.residual ? read(p.residual, token) : std::vector<double>(outputs));
-      ++t;
-    }
+  void check_projection(Checker& checker, const Projected& p) const {
     const auto [u_out, u_acc, of_attention] = ops_->errors();
-    constexpr std::size_t rows_at_once = 256;
-    for (std::size_t first = 0; first < outputs; first += rows_at_once) {
-      const auto weights = weights_of(p, first, std::min(rows_at_once, outputs - first));
-      for (std::size_t row = 0; row * inner < weights.size(); ++row) {
-        std::array<double, most_sampled> sums{};
-        double norm = 0;
-        for (std::size_t l = 0; l < inner; ++l) {
-          const double weight = weights[row * inner + l];
-          norm += square(weight);
-          for (std::size_t t = 0; t < most_sampled; ++t) sums[t] += inputs[l * most_sampled + t] * weight;
-        }
-        for (std::size_t t = 0; const auto token : tokens) {
-          const double want = sums[t] + residual[t][first + row];
-          checker.expect_near(token * outputs + first + row, got[t][first + row], want,
-                              reference::gemm_tolerance(u_out, u_acc, want, std::sqrt(input_norm[t]), std::sqrt(norm)));
-          ++t;
-        }
-      }
-    }
+    const auto check = [&](const auto& input, const auto& weights) {
+      check_product(*ops_, checker, input, weights, p.weights.cols, Matrix<const Element>(p.output),
+                    Matrix<const Element>(p.residual), static_cast<const Element*>(nullptr),
+                    ProductErrors{u_out, u_acc});
+    };
+    is_quantized() ? check(p.rows, p.quantized_weights)
+                   : check(Matrix<const Element>(p.input), Matrix<const Element>(p.weights));
   }
 
   /// A value that is not finite, in any row, is a mismatch.

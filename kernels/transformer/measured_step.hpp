@@ -126,6 +126,12 @@ class MeasuredStep final : public Work {
     const auto wrong = uncovered();  // the call is collective, so it precedes any return
     if (check.compared == 0 || check.mismatched > 0) return check;
     if (wrong) return {check.compared + 1, 1, *wrong};
+    if (step_.shape().quantized) {
+      const auto products = step_.check_quantized_products();
+      check.compared += products.compared;
+      check.mismatched += products.mismatched;
+      if (products.mismatched > 0) check.first = "quantized products: " + products.first;
+    }
     ++check.compared;
     const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
     if (now != then) {

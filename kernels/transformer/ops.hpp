@@ -17,6 +17,7 @@
 #include <span>
 
 #include "kernels/device.hpp"
+#include "kernels/short_floats.hpp"
 #include "kernels/transformer/parameters.hpp"
 
 namespace shakedown::training {
@@ -54,6 +55,31 @@ struct Gemm {
   double alpha = 1, beta = 0;
   const Out* c = nullptr;
   const In* bias = nullptr;
+};
+
+/// Rows of 8-bit floats with one factor for each.
+struct QuantizedRows {
+  Matrix<std::uint8_t> values;
+  float* scales = nullptr;
+  Float8 type = Float8::e4m3;
+};
+
+/// Accumulation of a product of 8-bit floats on Hopper: with about 13 bits, or in f32.
+enum class Accumulation { fast, exact };
+
+/// D = A B' + C + bias. C has D's stride, and the bias one element for each column of D; null: 0.
+template <class Element>
+struct QuantizedGemm {
+  Matrix<Element> d;
+  QuantizedRows a, b;
+  const Element* c = nullptr;
+  const Element* bias = nullptr;
+  Accumulation accumulation = Accumulation::fast;
+};
+
+/// Unit roundoffs of a stored product and of its accumulation (reference::gemm_tolerance).
+struct ProductErrors {
+  double u_out, u_acc;
 };
 
 struct AttentionShape {
@@ -176,7 +202,8 @@ concept TrainingOps = requires(
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
     std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
     const std::function<void()>& queue,
-    const Choices& remembered, Choices* chosen) {
+    const Choices& remembered, Choices* chosen, const QuantizedGemm<typename Ops::Element>& quantized_product,
+    const QuantizedRows& rows) {
 
   // Setup. Operations of the setup may wait and allocate.
 
@@ -236,6 +263,16 @@ concept TrainingOps = requires(
 
   ops.gemm(product);
   ops.gemm(gradient_product);  // D in Master: gradients of weights
+
+  ops.gemm(quantized_product);
+  /// Returns the unit roundoffs of a quantized product with a sum of n terms.
+  { ops.quantized_errors(n, Accumulation::fast) } -> std::same_as<ProductErrors>;
+
+  /// Quantize each row of a matrix; the columns of a matrix, which become rows; and the columns from n on that have
+  /// changed since. See quantize_rows, quantize_transposed and requantize_rows of quantize.hpp.
+  ops.quantize(cem, rows);
+  ops.quantize_transposed(cem, rows);
+  ops.requantize(cem, n, rows);
 
   /// to = from; same rows and cols.
   ops.copy(cem, em);

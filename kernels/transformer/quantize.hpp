@@ -45,26 +45,6 @@ inline std::uint8_t quantized(float value, float inverse, Float8 type) {
   return std::isfinite(value) ? to_float8(value * inverse, type) : float8_nan;
 }
 
-/// Rows of 8-bit floats with one factor for each.
-struct QuantizedRows {
-  Matrix<std::uint8_t> values;
-  float* scales = nullptr;
-  Float8 type = Float8::e4m3;
-};
-
-/// Accumulation of a product of 8-bit floats on Hopper: with about 13 bits, or in f32.
-enum class Accumulation { fast, exact };
-
-/// D = A B' + C + bias. C has D's stride, and the bias one element for each column of D; null: 0.
-template <class Element>
-struct QuantizedGemm {
-  Matrix<Element> d;
-  QuantizedRows a, b;
-  const Element* c = nullptr;
-  const Element* bias = nullptr;
-  Accumulation accumulation = Accumulation::fast;
-};
-
 namespace detail {
 
 template <class T>

@@ -11,6 +11,7 @@
 #include "kernels/transformer/gradient_sums.hpp"
 #include "kernels/transformer/initial_values.hpp"
 #include "kernels/transformer/layers.hpp"
+#include "kernels/transformer/product_check.hpp"
 
 namespace shakedown::training {
 
@@ -110,6 +111,9 @@ class TrainingStep {
   /// steps.
   void go_on_after(std::uint64_t steps) {
     ops_.write_copies(buffers_.state.parameters);
+    for (std::size_t l = 0; l < shape_.model.layers; ++l) {
+      for (const auto linear : linears) places_.linear(l, linear).quantize_weights(ops_);
+    }
     weights_.go_alone();
     weights_.exchange();
     for (auto u = buffers_.units.size(); u-- > 0;) {
@@ -218,6 +222,37 @@ class TrainingStep {
   const std::vector<Record>& records() {
     collect();
     return records_;
+  }
+
+  /// Compares the quantized products and weights of a layer with the host, after a step. Scratch memory and activations
+  /// are lost afterwards. Waits.
+  Check check_quantized_products() {
+    Checker checker;
+    layers_.repeat_quantized([&](const QuantizedGemm<Element>& g, Matrix<Element> input) {
+      check_quantized(
+          ops_, checker, g.a, [&](std::size_t row) { return read_rows(ops_, input, row); }, false);
+      check_product(ops_, checker, g.a, g.b, g.a.values.cols, Matrix<const Element>(g.d), {}, g.bias,
+                    ops_.quantized_errors(g.a.values.cols, g.accumulation));
+    });
+    const auto& layer = buffers_.layers[0];
+    for (const auto linear : linears) {
+      const auto at = static_cast<std::size_t>(linear);
+      const auto weights = places_.linear(0, linear).with_b();
+      const auto column = [&](std::size_t c) {
+        const std::size_t first = c / columns_at_once * columns_at_once,
+                          count = std::min(columns_at_once, weights.cols);
+        const Matrix<Element> some{buffers_.columns, weights.rows, count, count};
+        ops_.copy(weights.columns(first, count), some);
+        const auto values = read_rows(ops_, some, 0, some.rows);
+        std::vector<double> result;
+        for (std::size_t i = c - first; i < values.size(); i += count) result.push_back(values[i]);
+        return result;
+      };
+      check_quantized(ops_, checker, layer.transposed[at], column, false);
+      check_quantized(
+          ops_, checker, layer.quantized[at], [&](std::size_t row) { return read_rows(ops_, weights, row); }, true);
+    }
+    return checker.result();
   }
 
   /// Returns a summary of the current trainable parameters that this rank updates; waits.

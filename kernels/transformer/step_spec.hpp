@@ -18,7 +18,9 @@ struct StepSpec {
 
   std::string model;  // a training::preset
   int batch = 1, seq = 1;
-  DType dtype = DType::bf16;  // of weights and activations; gradients and trainable parameters are f32, or f64 with f64
+  /// Type of weights and activations; gradients and trainable parameters are f32, or f64 with f64. fp8_e4m3: products
+  /// of frozen weights in fp8 (StepShape::quantized); the rest is bf16 (host: f32).
+  DType dtype = DType::bf16;
   int ranks = 1;
   int accumulation = 1;
   training::Retain retain = training::Retain::all;
@@ -42,7 +44,9 @@ template <training::Trains trains>
 std::string key(const StepSpec<trains>& s) {
   const StepSpec<trains> usual;
   Key key{std::string(s.family)};
-  key.set("model", s.model).set_unless(usual.dtype, "dtype", s.dtype).set("batch", s.batch).set("seq", s.seq);
+  key.set("model", s.model);
+  if (s.dtype != usual.dtype) key.set("dtype", s.dtype == DType::fp8_e4m3 ? "fp8" : name(s.dtype));
+  key.set("batch", s.batch).set("seq", s.seq);
   key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
   key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket);
   key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard);

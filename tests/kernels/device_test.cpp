@@ -46,6 +46,8 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1048576, 4}),
             "collectives/op:all_gather/dtype:f32/bytes:1048576");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::sendrecv, DType::f32, 8}), "collectives/op:sendrecv/dtype:f32/bytes:8");
+  EXPECT_EQ(key(LoraStepSpec{.model = "qwen2_7b", .batch = 2, .seq = 4096, .dtype = DType::fp8_e4m3}),
+            "lora_step/model:qwen2_7b/dtype:fp8/batch:2/seq:4096");
   EXPECT_EQ(key(LoraStepSpec{.model = "qwen2_7b", .batch = 2, .seq = 4096, .ranks = 4}),
             "lora_step/model:qwen2_7b/batch:2/seq:4096");
   EXPECT_EQ(key(LoraStepSpec{.model = "tiny",

@@ -5,7 +5,7 @@ The model is transformers' Qwen2 with peft's adapters, with the same random weig
 
     python3 tests/peers/torch_lora_step.py                       the fastest settings: no checkpointing, dropout 0,
                                                                  bf16 autocast over f32 adapters, torch.compile, fused AdamW
-    python3 tests/peers/torch_lora_step.py --attention=cudnn     other settings: --eager --adapters=bf16 --checkpoint --dropout
+    python3 tests/peers/torch_lora_step.py --attention=cudnn     other settings: --eager --adapters=bf16 --checkpoint --dropout --fp8
     python3 tests/peers/torch_lora_step.py --ours=FILE           compares losses and the gradient of the first step with
                                                                  the FILE of build/tests/cuda_lora_dump FILE
                                                                  --model=qwen2_7b --batch=2 --seq=4096
@@ -148,6 +148,57 @@ def build(shape, options, device):
     return model, flat
 
 
+def quantized(x):
+    """Returns rows in e4m3, and one factor for each."""
+    scale = (x.abs().amax(dim=-1, keepdim=True).float() / 448.0).clamp(min=2.0**-126)
+    return (x.float() / scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn), scale
+
+
+class QuantizedProduct(torch.autograd.Function):
+    """x W' with rows in fp8: fast accumulation forward, f32 for the gradient of x. W is frozen."""
+
+    @staticmethod
+    def forward(ctx, x, by_rows, row_scales, by_columns, column_scales):
+        ctx.save_for_backward(by_columns, column_scales)
+        values, scales = quantized(x.reshape(-1, x.shape[-1]))
+        y = torch._scaled_mm(values, by_rows.t(), scale_a=scales, scale_b=row_scales.t(), out_dtype=torch.bfloat16,
+                             use_fast_accum=True)
+        return y.reshape(*x.shape[:-1], by_rows.shape[0])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        by_columns, column_scales = ctx.saved_tensors
+        values, scales = quantized(gradient.reshape(-1, gradient.shape[-1]))
+        dx = torch._scaled_mm(values, by_columns.t(), scale_a=scales, scale_b=column_scales.t(), out_dtype=torch.bfloat16,
+                              use_fast_accum=False)
+        return dx.reshape(*gradient.shape[:-1], by_columns.shape[0]), None, None, None, None
+
+
+class QuantizedLinear(torch.nn.Module):
+    """A frozen linear layer whose weights exist only in fp8, by rows and by columns."""
+
+    def __init__(self, linear):
+        super().__init__()
+        weight = linear.weight.detach()
+        for name, matrix in (("rows", weight), ("columns", weight.t().contiguous())):
+            values, scales = quantized(matrix)
+            self.register_buffer(name, values)
+            self.register_buffer(name + "_scales", scales)
+        self.bias = None if linear.bias is None else torch.nn.Parameter(linear.bias.detach(), requires_grad=False)
+
+    def forward(self, x):
+        y = QuantizedProduct.apply(x.to(torch.bfloat16), self.rows, self.rows_scales, self.columns, self.columns_scales)
+        return y if self.bias is None else y + self.bias
+
+
+def quantize_frozen(model, layers):
+    for layer in model.base_model.model.model.layers[:layers]:
+        for module in MODULES:
+            adapted = projection(layer, module)
+            adapted.base_layer = QuantizedLinear(adapted.base_layer)
+    torch.cuda.empty_cache()
+
+
 def token_flops(shape, seq):
     """Returns the floating-point operations per token, counted as in kernels/transformer/shape.hpp."""
     hidden, q, kv = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
@@ -161,6 +212,8 @@ def token_flops(shape, seq):
 class Step:
     def __init__(self, shape, options, device):
         self.model, self.flat = build(shape, options, device)
+        if options.fp8:
+            quantize_frozen(self.model, shape["layers"])
         self.parameters = [parameter for _, parameter in self.flat]
         self.optimizer = torch.optim.AdamW(self.parameters, fused=device == "cuda", **UPDATE)
         inputs, targets = tokens(options.batch * options.seq, shape["vocab"])
@@ -212,7 +265,8 @@ def measure(step, shape, options):
         "last_loss": losses[-1].item(),
     }
     cell = f"torch {torch.__version__} peft {peft.__version__}: " + " ".join(sys.argv[1:])
-    print(f"lora_step/model:{options.model}/batch:{options.batch}/seq:{options.seq} "
+    dtype = "/dtype:fp8" if options.fp8 else ""
+    print(f"lora_step/model:{options.model}{dtype}/batch:{options.batch}/seq:{options.seq} "
           + " ".join(f"{name}={value:.6g}" for name, value in figures.items()) + f" ({cell.strip()})", flush=True)
 
 
@@ -300,6 +354,7 @@ def main():
     parser.add_argument("--attention", choices=("auto", "cudnn", "flash"), default="auto")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     parser.add_argument("--f32", action="store_true", help="everything in f32; frozen weights are those of bf16")
+    parser.add_argument("--fp8", action="store_true", help="products of frozen weights in fp8 with one factor for each row")
     parser.add_argument("--cpu", action="store_true", help="compare on the CPU")
     parser.add_argument("--ours", metavar="FILE", help="compare with FILE.losses and FILE.gradient")
     parser.add_argument("--peer", metavar="FILE", help="and with these, which --write has written")

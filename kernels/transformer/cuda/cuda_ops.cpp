@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "kernels/cuda/facts.hpp"
+#include "kernels/cuda/gemm_type.hpp"
 #include "kernels/transformer/attention_choice.hpp"
+#include "kernels/transformer/cuda/quantize.hpp"
 
 namespace shakedown::cuda {
 
@@ -33,6 +35,12 @@ void require_whole_vectors(const training::StepShape& shape) {
   require("an intermediate size", m.intermediate, vector_width);
   require("a vocabulary", m.vocab, vector_width);
   require("a head size", m.head_dim, 2 * vector_width);
+  if (shape.quantized) {
+    constexpr std::size_t float8_vector = 16;  // cuBLASLt needs rows of whole vectors of 16 bytes
+    require("a hidden size", m.hidden, float8_vector);
+    require("an intermediate size", m.intermediate, float8_vector);
+    require("a rank of the adapters", shape.lora.rank, float8_vector);
+  }
   if (shape.trains == training::Trains::adapters) require("a rank of the adapters", shape.lora.rank, vector_width);
 }
 
@@ -315,6 +323,29 @@ Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name(
 
 void CudaOps::gemm(const training::Gemm<Element, Element>& g) { products_.multiply(g); }
 void CudaOps::gemm(const training::Gemm<Element, Master>& g) { products_.multiply(g); }
+void CudaOps::gemm(const training::QuantizedGemm<Element>& product) { products_.multiply(product); }
+
+training::ProductErrors CudaOps::quantized_errors(std::size_t inner, training::Accumulation accumulation) {
+  const auto k = static_cast<int>(inner);
+  const auto type =
+      gemm_type({.dtype = DType::fp8_e4m3,
+                 .m = 16,
+                 .n = 16,
+                 .k = k,
+                 .accumulate = accumulation == training::Accumulation::fast ? Accumulate::fast : Accumulate::exact});
+  return {u_out_of(type, k), type.u_acc};
+}
+
+void CudaOps::quantize(Matrix<const Element> x, const training::QuantizedRows& to) {
+  cuda::quantize(gpu_.stream(), x, quantized(to));
+}
+void CudaOps::quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to) {
+  cuda::quantize_transposed(gpu_.stream(), x, quantized(to));
+}
+void CudaOps::requantize(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to) {
+  cuda::requantize(gpu_.stream(), x, first, quantized(to));
+}
+
 void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) { copy_rows(gpu_.stream(), from, to); }
 
 // Layers --------------------------------------------------------------------------------------------------------------

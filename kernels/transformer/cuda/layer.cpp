@@ -75,14 +75,14 @@ class LayerOps {
   void gemm(const training::Gemm<Element, Element>& product) { products_.multiply(product); }
   void gemm(const training::QuantizedGemm<Element>& product) { products_.multiply(product); }
   void quantize(Matrix<const Element> x, const training::QuantizedRows& to) const {
-    cuda::quantize(gpu_.stream(), x, target(to));
+    cuda::quantize(gpu_.stream(), x, quantized(to));
   }
   void quantize_gelu(Matrix<const Element> u, const training::QuantizedRows& to) const {
-    cuda::quantize_gelu(gpu_.stream(), u, target(to));
+    cuda::quantize_gelu(gpu_.stream(), u, quantized(to));
   }
   void quantize_norm(Matrix<const Element> x, const NormWeights& weights, double eps, const NormStatistics& statistics,
                      const training::QuantizedRows& to) const {
-    cuda::quantize_norm(gpu_.stream(), x, weights, static_cast<float>(eps), statistics, target(to));
+    cuda::quantize_norm(gpu_.stream(), x, weights, static_cast<float>(eps), statistics, quantized(to));
   }
 
  private:
@@ -114,8 +114,6 @@ class LayerOps {
     return (partials_needed(0) * sizeof(training::Summary) + line - 1) / line * line;
   }
 
-  static Quantized target(const training::QuantizedRows& to) { return {to.values, to.scales, nullptr, to.type}; }
-
   const Gpu& gpu_;
   Products products_;
   std::unique_ptr<Attention> attention_;
@@ -130,9 +128,8 @@ std::unique_ptr<Work> make(const LayerSpec& spec, CudaDevice& device) {
   if (spec.dtype != DType::bf16 && spec.dtype != DType::fp8_e4m3) {
     throw Unsupported("CUDA computes a layer in bf16 and fp8 only, not in " + std::string(name(spec.dtype)));
   }
-  GemmSpec product{spec.dtype, 16, 16, 16};
-  if (spec.dtype == DType::fp8_e4m3) product.scaling = Scaling::row;
-  require_capability(spec.dtype, gemm_type(product).capability, device.gpu().ordinal());
+  spec.dtype == DType::bf16 ? require_capability(spec.dtype, 80, device.gpu().ordinal())
+                            : require_quantized_products(device.gpu());
   require_memory(footprint(spec));
   return std::make_unique<training::MeasuredLayer<LayerOps>>(spec, std::make_unique<LayerOps>(device.gpu(), spec),
                                                              device);

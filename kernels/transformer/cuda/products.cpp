@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/gemm_plan.hpp"
+#include "kernels/cuda/gemm_type.hpp"
 #include "kernels/cuda/tuner.hpp"
 
 namespace shakedown::cuda {
@@ -97,6 +98,12 @@ MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
   shape.alignment = {alignment_of(b.data), alignment_of(a.data), alignment_of(g.c != nullptr ? g.c : g.d.data),
                      alignment_of(g.d.data)};
   return shape;
+}
+
+void require_quantized_products(const Gpu& gpu) {
+  GemmSpec product{DType::fp8_e4m3, 16, 16, 16};
+  product.scaling = Scaling::row;
+  require_capability(product.dtype, gemm_type(product).capability, gpu.ordinal());
 }
 
 std::string text(const MatmulShape& shape) {

@@ -25,6 +25,9 @@ MatmulShape matmul_shape(const training::Gemm<Bf16, Out>&);
 
 MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>&);
 
+/// Errors: Unsupported if this GPU, or cuBLASLt of this build, has no products of quantized rows.
+void require_quantized_products(const Gpu&);
+
 /// Returns "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the length of the sum, which of A and B is
 /// transposed, types and additions; "fp8" for quantized rows, "exact" if their sums are accumulated in f32.
 std::string text(const MatmulShape&);

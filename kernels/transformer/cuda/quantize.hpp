@@ -21,6 +21,10 @@ struct Quantized {
   Float8 type = Float8::e4m3;
 };
 
+inline Quantized quantized(const training::QuantizedRows& rows) {
+  return {rows.values, rows.scales, nullptr, rows.type};
+}
+
 /// Errors of all: std::invalid_argument if a row is wider than widest_quantized, or has no whole vectors or blocks.
 void quantize(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
 /// Quantizes the columns from `first` on, a multiple of 8, again with the factor of their row. If a value there needs a

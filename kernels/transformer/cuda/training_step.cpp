@@ -18,7 +18,11 @@ StepSpec<trains> sized(StepSpec<trains> spec, CudaDevice& device) {
 
 template <training::Trains trains>
 std::unique_ptr<CudaOps> make_ops(const StepSpec<trains>& spec, CudaDevice& device) {
-  if (spec.dtype != DType::bf16) throw Unsupported("CUDA trains in bf16 only, not " + std::string(name(spec.dtype)));
+  if (spec.dtype == DType::fp8_e4m3) {
+    require_quantized_products(device.gpu());
+  } else if (spec.dtype != DType::bf16) {
+    throw Unsupported("CUDA trains in bf16 and fp8 only, not " + std::string(name(spec.dtype)));
+  }
   return std::make_unique<CudaOps>(device.gpu(), &device.communicators(), training::step_shape(spec));
 }
 

@@ -1,5 +1,4 @@
-// The forward pass of a layer on the host, in f32 or f64 and plain loops. Products of quantized rows are computed in
-// f64.
+// The forward pass of a layer on the host, in f32 or f64 and plain loops.
 #include <limits>
 #include <memory>
 #include <string>
@@ -18,7 +17,7 @@ class LayerOps : public HostOps<T> {
  public:
   template <class X>
   using Matrix = training::Matrix<X>;
-  using HostOps<T>::HostOps, HostOps<T>::gemm;
+  using HostOps<T>::HostOps;
 
   static std::uint64_t digest(const void* from, std::size_t bytes) {
     return digest_of({static_cast<const std::byte*>(from), bytes});
@@ -28,35 +27,14 @@ class LayerOps : public HostOps<T> {
     return {u, u, 1e-5};
   }
 
-  void gemm(const training::QuantizedGemm<T>& g) {
-    const auto &a = g.a.values, &b = g.b.values;
-    for (std::size_t i = 0; i < g.d.rows; ++i) {
-      for (std::size_t j = 0; j < g.d.cols; ++j) {
-        double sum = 0;
-        for (std::size_t l = 0; l < a.cols; ++l) {
-          sum += static_cast<double>(from_float8(a.data[i * a.stride + l], g.a.type)) *
-                 static_cast<double>(from_float8(b.data[j * b.stride + l], g.b.type));
-        }
-        sum *= static_cast<double>(g.a.scales[i]) * static_cast<double>(g.b.scales[j]);
-        const auto place = i * g.d.stride + j;
-        if (g.c != nullptr) sum += static_cast<double>(g.c[place]);
-        if (g.bias != nullptr) sum += static_cast<double>(g.bias[j]);
-        g.d.data[place] = static_cast<T>(sum);
-      }
-    }
-  }
-
-  void quantize(Matrix<const T> x, const training::QuantizedRows& to) {
-    training::quantize_rows(x, to.type, to.values, to.scales);
-  }
   void quantize_gelu(Matrix<const T> u, const training::QuantizedRows& to) {
     this->gelu(u, between(u.rows, u.cols));
-    quantize(between(u.rows, u.cols), to);
+    this->quantize(between(u.rows, u.cols), to);
   }
   void quantize_norm(Matrix<const T> x, const training::NormWeights<T>& weights, double eps,
                      const training::NormStatistics<T>& statistics, const training::QuantizedRows& to) {
     this->norm(x, weights, eps, between(x.rows, x.cols), statistics);
-    quantize(between(x.rows, x.cols), to);
+    this->quantize(between(x.rows, x.cols), to);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "kernels/reference.hpp"
+#include "kernels/transformer/quantize.hpp"
 
 namespace shakedown::host {
 
@@ -114,6 +115,44 @@ void HostOps<T>::gemm(const Gemm<T, T>& g) {
       d.data[i * d.stride + j] = static_cast<T>(value);
     }
   });
+}
+
+template <class T>
+void HostOps<T>::gemm(const training::QuantizedGemm<T>& g) {
+  const auto &a = g.a.values, &b = g.b.values;
+  const auto values = [](const training::QuantizedRows& rows, std::size_t r) {
+    std::vector<double> row(rows.values.cols);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      row[c] = static_cast<double>(from_float8(rows.values.data[r * rows.values.stride + c], rows.type));
+    }
+    return row;
+  };
+  std::vector<std::vector<double>> right(b.rows);
+  each(b.rows, 20 * static_cast<double>(b.cols), [&](std::size_t j) { right[j] = values(g.b, j); });
+  each(g.d.rows, 2 * static_cast<double>(g.d.cols * a.cols), [&](std::size_t i) {
+    const auto left = values(g.a, i);
+    for (std::size_t j = 0; j < g.d.cols; ++j) {
+      double sum = dot(left.data(), right[j].data(), a.cols);
+      sum *= static_cast<double>(g.a.scales[i]) * static_cast<double>(g.b.scales[j]);
+      const auto place = i * g.d.stride + j;
+      if (g.c != nullptr) sum += static_cast<double>(g.c[place]);
+      if (g.bias != nullptr) sum += static_cast<double>(g.bias[j]);
+      g.d.data[place] = static_cast<T>(sum);
+    }
+  });
+}
+
+template <class T>
+void HostOps<T>::quantize(Matrix<const T> x, const training::QuantizedRows& to) {
+  training::quantize_rows(x, to.type, to.values, to.scales);
+}
+template <class T>
+void HostOps<T>::quantize_transposed(Matrix<const T> x, const training::QuantizedRows& to) {
+  training::quantize_transposed(x, to.type, to.values, to.scales);
+}
+template <class T>
+void HostOps<T>::requantize(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to) {
+  training::requantize_rows(x, first, to.type, to.values, to.scales);
 }
 
 template <class T>

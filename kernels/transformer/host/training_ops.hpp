@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "kernels/host/buffer.hpp"
@@ -54,6 +55,14 @@ class HostOps {
   Metrics metrics() const { return {}; }
 
   void gemm(const training::Gemm<T, T>&);
+  void gemm(const training::QuantizedGemm<T>&);
+  static training::ProductErrors quantized_errors(std::size_t, training::Accumulation) {
+    constexpr double u = std::numeric_limits<T>::epsilon() / 2;
+    return {u, u};
+  }
+  void quantize(Matrix<const T> x, const training::QuantizedRows& to);
+  void quantize_transposed(Matrix<const T> x, const training::QuantizedRows& to);
+  void requantize(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to);
   void copy(Matrix<const T> from, Matrix<T> to);
 
   void embedding(Matrix<const T> table, const int* tokens, Matrix<const T> positions, std::size_t seq, Matrix<T> out);

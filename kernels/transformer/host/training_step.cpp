@@ -16,9 +16,9 @@ std::unique_ptr<Work> make_step(const StepSpec<trains>& spec, HostDevice& device
 template <training::Trains trains>
 std::unique_ptr<Work> make_any(const StepSpec<trains>& spec, HostDevice& device) {
   if (spec.sums != DType::f32) throw Unsupported("the host backend sums gradients only in the data type of the step");
-  if (spec.dtype == DType::f32) return make_step<float>(spec, device);
+  if (spec.dtype == DType::f32 || spec.dtype == DType::fp8_e4m3) return make_step<float>(spec, device);
   if (spec.dtype == DType::f64) return make_step<double>(spec, device);
-  throw Unsupported("the host backend trains in f32 and f64 only, not " + std::string(name(spec.dtype)));
+  throw Unsupported("the host backend trains in f32, f64 and fp8 only, not " + std::string(name(spec.dtype)));
 }
 
 }  // namespace

@@ -269,6 +269,7 @@ TEST_F(HostBackend, TrainsASmallModel) {
     }
   }
   check_all_ways(LoraStepSpec{.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+  check_all_ways(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3});
   for (const char* const model : {"gpt2_tiny", "encoder_tiny", "tiny"}) {
     check_all_ways(TrainStepSpec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32});
   }

@@ -20,9 +20,11 @@ struct DumpOptions {
   std::string file, model = "tiny";
   std::size_t layers = 0, batch = 2, seq = 16;  // layers: 0 = all layers of the model
   int steps = 10;
+  bool quantized = false;
 };
 
-/// Parses FILE [--model=NAME] [--layers=N] [--batch=N] [--seq=N] [--steps=N]. Errors: std::invalid_argument.
+/// Parses FILE [--model=NAME] [--layers=N] [--batch=N] [--seq=N] [--steps=N] [--dtype=fp8]. Errors:
+/// std::invalid_argument.
 inline DumpOptions dump_options(int argc, char** argv) {
   DumpOptions options;
   for (int i = 1; i < argc; ++i) {
@@ -42,6 +44,8 @@ inline DumpOptions dump_options(int argc, char** argv) {
       options.seq = number();
     } else if (word.rfind("--steps=", 0) == 0) {
       options.steps = static_cast<int>(number());
+    } else if (word == "--dtype=fp8") {
+      options.quantized = true;
     } else {
       throw std::invalid_argument(word + ": unknown flag");
     }
@@ -53,7 +57,7 @@ inline DumpOptions dump_options(int argc, char** argv) {
 inline training::StepShape dump_shape(const DumpOptions& options) {
   auto [model, lora] = training::preset(options.model);
   if (options.layers > 0) model.layers = options.layers;
-  return {.model = model, .lora = lora, .batch = options.batch, .seq = options.seq};
+  return {.model = model, .lora = lora, .batch = options.batch, .seq = options.seq, .quantized = options.quantized};
 }
 
 /// Runs the steps and writes the files. `ops` must match `shape`; connects them.
@@ -103,7 +107,8 @@ int dump_main(int argc, char** argv, const Dump& dump_it) {
     dump_it(options);
     return 0;
   } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "%s\nuse: %s FILE [--model=NAME] [--layers=N] [--batch=N] [--seq=N] [--steps=N]\n",
+    std::fprintf(stderr,
+                 "%s\nuse: %s FILE [--model=NAME] [--layers=N] [--batch=N] [--seq=N] [--steps=N] [--dtype=fp8]\n",
                  error.what(), argv[0]);
     return 2;
   } catch (const std::exception& error) {

@@ -3,8 +3,13 @@
 // number of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "base/statistics.hpp"
 #include "tests/kernels/transformer/gradients.hpp"
 
 namespace shakedown::lora_step_test {
@@ -33,6 +38,89 @@ TEST(LoraStep, GivesTheSameHoweverTheAdaptersJoin) {
   HostStep<double> separate(shape);
   EXPECT_NEAR(augmented.loss(), separate.loss(), 1e-13);
   EXPECT_LT(distance(augmented.gradient(), separate.gradient()), 1e-13);
+}
+
+training::StepShape quantized_shape() {
+  auto shape = ragged_shape();
+  shape.quantized = true;
+  return shape;
+}
+
+TEST(LoraStep, WithQuantizedProductsIsNearTheExactStep) {
+  HostStep<float> exact(ragged_shape()), quantized(quantized_shape());
+  EXPECT_NEAR(quantized.loss(), exact.loss(), 0.02 * exact.loss());
+  EXPECT_NE(quantized.loss(), exact.loss());
+  const auto got = quantized.gradient(), want = exact.gradient();
+  std::vector<double> cosines;
+  for (const auto& t : exact.step.tensors()) {
+    double product = 0, got_squares = 0, want_squares = 0;
+    for (auto i = t.offset; i < t.end(); ++i) {
+      product += static_cast<double>(got[i]) * static_cast<double>(want[i]);
+      got_squares += std::pow(static_cast<double>(got[i]), 2);
+      want_squares += std::pow(static_cast<double>(want[i]), 2);
+    }
+    cosines.push_back(product / std::sqrt(got_squares * want_squares));
+  }
+  EXPECT_GE(median(cosines), 0.99);
+  EXPECT_GE(*std::min_element(cosines.begin(), cosines.end()), 0.95);
+}
+
+TEST(LoraStep, WithQuantizedProductsLearnsAsTheExactStep) {
+  HostStep<float> exact(ragged_shape()), quantized(quantized_shape());
+  for (auto* const host : {&exact, &quantized}) {
+    for (int i = 0; i < 20; ++i) host->step.run(AdamW{.lr = 0.003});
+  }
+  const auto got = quantized.step.records(), want = exact.step.records();
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i].loss, want[i].loss, 0.02 * want[i].loss) << i;
+  EXPECT_LT(got.back().loss, 0.95 * got.front().loss);
+}
+
+TEST(LoraStep, WithQuantizedProductsGivesTheSameBitsHoweverMuchIsKept) {
+  std::optional<std::uint64_t> checksum;
+  for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
+    auto shape = quantized_shape();
+    shape.retain = retain;
+    HostStep<float> host(shape);
+    for (int i = 0; i < 3; ++i) host.step.run(AdamW{.lr = 0.01});
+    const auto now = host.step.parameter_summary().checksum;
+    EXPECT_EQ(checksum.value_or(now), now) << static_cast<int>(retain);
+    checksum = now;
+    const auto good = host.step.check_quantized_products();
+    EXPECT_TRUE(good.passed()) << good.first;
+  }
+}
+
+TEST(LoraStep, FindsWrongQuantizedWeights) {
+  HostStep<float> host(quantized_shape());
+  host.loss();
+  const auto mismatches = [&] { return host.step.check_quantized_products().mismatched; };
+  EXPECT_EQ(mismatches(), 0U);
+  for (const auto linear : training::linears) {
+    const auto& layer = host.step.buffers().layers[0];
+    const auto at = static_cast<std::size_t>(linear);
+    for (const auto& rows : {layer.quantized[at], layer.transposed[at]}) {
+      const auto good = std::vector<float>(rows.scales, rows.scales + 2);
+      rows.scales[0] *= 1.5F;
+      EXPECT_GT(mismatches(), 0U) << "wrong factor";
+      std::copy(good.begin(), good.end(), rows.scales);
+      std::swap(rows.scales[0], rows.scales[1]);
+      EXPECT_GT(mismatches(), 0U) << "swapped factors";
+      std::copy(good.begin(), good.end(), rows.scales);
+      rows.values.data[3] ^= 1;
+      EXPECT_GT(mismatches(), 0U) << "wrong bit";
+      rows.values.data[3] ^= 1;
+      EXPECT_EQ(mismatches(), 0U);
+    }
+  }
+}
+
+TEST(LoraStep, QuantizesFrozenWeightsWithAdaptersOnly) {
+  auto shape = qwen2_shape();
+  shape.quantized = true;
+  EXPECT_THROW(check(shape), std::invalid_argument);
+  shape = quantized_shape();
+  shape.path = AdapterPath::separate;
+  EXPECT_THROW(check(shape), std::invalid_argument);
 }
 
 TEST(LoraStep, GivesTheSameBitsHoweverMuchIsKept) {

@@ -281,6 +281,39 @@ TEST_F(CudaLora, LearnsAsTheHostDoes) {
   EXPECT_LT(got.back().loss, 0.98 * got.front().loss);
 }
 
+/// Both sides quantize in the same way, but from activations that differ by the rounding of bf16.
+TEST_F(CudaLora, WithQuantizedProductsIsTheHostsStep) {
+  auto shape = tiny_shape();
+  shape.lora = {16, 32};
+  shape.quantized = true;
+  try {
+    require_quantized_products(*gpu_);
+  } catch (const Unsupported& reason) {
+    GTEST_SKIP() << reason.what();
+  }
+  for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
+    shape.retain = retain;
+    CudaStep cuda(*gpu_, shape);
+    HostStep<float> host(shape);
+    set_lively_weights(host.step, host.ops, liveliness);
+    round_weights(host.step, host.ops);
+    host.load(batch_of(shape));
+    const double want_loss = host.loss();
+    EXPECT_NEAR(cuda.loss(), want_loss, 5e-3 * want_loss);
+    const auto got = cuda.gradient(), gradient = host.gradient();
+    EXPECT_TRUE(same_bits(got, cuda.gradient()));
+    const std::vector<double> want(gradient.begin(), gradient.end());
+    for (const auto& t : cuda.step.tensors()) {
+      EXPECT_GE(agreement(got.data() + t.offset, want.data() + t.offset, t.size()).cosine, 0.99) << text(t);
+    }
+    const auto good = cuda.step.check_quantized_products();
+    EXPECT_TRUE(good.passed()) << good.first;
+    const auto& weights = cuda.step.buffers().layers[0].quantized[0];
+    cuda.ops.copy_bytes(weights.scales, weights.scales + 1, sizeof(float));
+    EXPECT_FALSE(cuda.step.check_quantized_products().passed()) << "a wrong factor was not seen";
+  }
+}
+
 TEST_F(CudaLora, GivesTheSameBitsHoweverOftenAndWhateverItKeeps) {
   CudaStep cuda(*gpu_, tiny_shape());
   const auto once = cuda.gradient();
