@@ -37,8 +37,9 @@ struct StepShape {
   /// together (part_of), and this rank is one of them. Between projections each rank has a part of the tokens (sequence
   /// parallel, Korthikanti et al. 2022, arXiv 2205.05198).
   int tensor = 1, tensor_rank = 0;
-  /// Products of frozen weights, forward and for the gradient of their input, in 8-bit floats with one factor for each
-  /// row. Adapters are in the same product forward; backward they are not quantized.
+  /// Products of frozen weights with their adapters, forward and for the gradient of their input, in 8-bit floats with
+  /// one factor for each row. The head's product is quantized only forward: its gradient has a few large values and
+  /// many small ones in each row.
   bool quantized = false;
 
   std::size_t tokens() const { return batch * seq; }  // number of tokens in a micro-batch
@@ -86,7 +87,7 @@ struct Buffers {
     NormWeights<Element> norm1, norm2;
     std::array<Matrix<Element>, linears.size()> weights;
     std::array<Element*, linears.size()> biases = {};
-    /// [W | sB] by rows and W by columns, if products are quantized.
+    /// [W | sB] by rows and [W ; A] by columns, if products are quantized.
     std::array<QuantizedRows, linears.size()> quantized = {}, transposed = {};
   };
 
@@ -141,6 +142,7 @@ struct Buffers {
   const FusedLinear& of(Linear linear) const { return shape[static_cast<std::size_t>(linear)]; }
 
   std::array<FusedLinear, linears.size()> shape;
+  QuantizedRows quantized_head;     // by rows, if products are quantized
   Element* columns = nullptr;       // some columns of quantized weights, for their check
   QuantizedRows quantized;          // memory for the quantized input of a product, if products are quantized
   Matrix<Element> embedding, head;  // vocab x hidden; one matrix if tied
@@ -265,7 +267,7 @@ struct Buffers {
         layer.weights[at] = matrix(arena, what + " weights", f.out + f.rank_total, f.in + f.rank_total);
         if (s.quantized) {
           layer.quantized[at] = quantized_matrix(arena, what + " weights", f.out, f.in + f.rank_total);
-          layer.transposed[at] = quantized_matrix(arena, what + " weights by columns", f.in, f.out);
+          layer.transposed[at] = quantized_matrix(arena, what + " weights by columns", f.in, f.out + f.rank_total);
         }
         layer.biases[at] = f.bias ? arena.take<Element>(what + " bias", f.out) : nullptr;
       }
@@ -274,6 +276,7 @@ struct Buffers {
     }
     if (m.norms_before()) final_norm = norm(arena, "final norm", m);
     head = m.tied ? embedding : matrix(arena, "head", m.vocab, m.hidden);
+    if (s.quantized) quantized_head = quantized_matrix(arena, "head", m.vocab, m.hidden);
     if (m.head_bias) head_bias = arena.take<Element>("head bias", m.vocab);
   }
 
@@ -336,7 +339,7 @@ struct Buffers {
     d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
     if (!s.quantized) return;
     std::size_t widest = 0;
-    for (const auto& f : shape) widest = std::max({widest, f.in + f.rank_total, f.out});
+    for (const auto& f : shape) widest = std::max(widest, std::max(f.in, f.out) + f.rank_total);
     quantized = quantized_matrix(arena, "input", tokens, widest);
     columns = arena.take<Element>("columns of weights", widest * columns_at_once);
   }

@@ -148,9 +148,13 @@ class Layers {
     const auto& wide = buffers_.wide;
     const auto hidden = narrow(shape_.model.hidden), attended = narrow(part_.q_width());
     const auto back = [&](Linear which, Matrix<Element> dy, Matrix<Element> to) {
-      const auto product = places_.linear(0, which).quantized_input_gradient(ops_, dy, to);
+      const auto& projection = places_.linear(0, which);
+      ops_.requantize_transposed(projection.with_a(), projection.linear().out,
+                                 buffers_.layers[0].transposed[at(which)]);
+      const auto input = widened(dy, projection.linear().rank_total);
+      const auto product = projection.quantized_input_gradient(ops_, input, to);
       ops_.gemm(product);
-      body(product, dy);
+      body(product, input);
     };
     back(Linear::down, buffers_.dx, {wide.data, wide.rows, part_.intermediate, part_.intermediate});
     back(Linear::gate_up, k.gate_up, hidden);

@@ -52,7 +52,7 @@ class Projection {
   void quantize_weights(Ops& ops) const {
     if (!is_quantized()) return;
     ops.quantize(with_b(), quantized_.weights);
-    ops.quantize_transposed(weights_.block(0, 0, f_.out, f_.in), quantized_.transposed);
+    ops.quantize_transposed(with_a(), quantized_.transposed);
   }
 
   /// Computes Y = X W' + b + U (sB)', plus the addition that `y` describes. Omits b if another rank adds it.
@@ -115,15 +115,13 @@ class Projection {
   void input_gradient(Ops& ops, Matrix<Element> dy, Matrix<Element> d_input, bool add = false) const {
     const double beta = add ? 1 : 0;
     if (is_quantized()) {
-      ops.gemm(quantized_input_gradient(ops, dy, d_input, add));
-    } else if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
-      return ops.gemm(Product{.d = d_input,
-                              .a = widened(dy, f_.rank_total),
-                              .b = weights_.block(0, 0, f_.out + f_.rank_total, f_.in),
-                              .beta = beta});
-    } else {
-      ops.gemm(Product{.d = d_input, .a = dy, .b = weights_.block(0, 0, f_.out, f_.in), .beta = beta});
+      if (f_.rank_total > 0) ops.requantize_transposed(with_a(), f_.out, quantized_.transposed);
+      return ops.gemm(quantized_input_gradient(ops, widened(dy, f_.rank_total), d_input, add));
     }
+    if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
+      return ops.gemm(Product{.d = d_input, .a = widened(dy, f_.rank_total), .b = with_a(), .beta = beta});
+    }
+    ops.gemm(Product{.d = d_input, .a = dy, .b = weights_.block(0, 0, f_.out, f_.in), .beta = beta});
     if (f_.rank_total == 0) return;
     ops.gemm(Product{.d = d_input, .a = room_behind(dy, f_.rank_total), .b = a(), .beta = 1});
   }
@@ -149,7 +147,7 @@ class Projection {
             .c = y.beta != 0 ? previous : nullptr,
             .bias = y.bias};
   }
-  /// Quantizes dY, and returns the product of the gradient of the input, without the adapters' part.
+  /// Does the same for the gradient of the input. The columns of dU, if any, are part of dY.
   QuantizedGemm<Element> quantized_input_gradient(Ops& ops, Matrix<const Element> dy, Matrix<Element> d_input,
                                                   bool add = false) const {
     return {.d = d_input,
@@ -165,7 +163,8 @@ class Projection {
   Matrix<Element> b_of(const Part& part) const {
     return weights_.block(part.row, f_.in + part.u, part.rows, lora_.rank);
   }
-  /// Returns [W | sB].
+  /// Return [W | sB] and [W ; A].
+  Matrix<Element> with_a() const { return weights_.block(0, 0, f_.out + f_.rank_total, f_.in); }
   Matrix<Element> with_b() const { return weights_.block(0, 0, f_.out, f_.in + f_.rank_total); }
   const FusedLinear& linear() const { return f_; }
 

@@ -268,11 +268,13 @@ concept TrainingOps = requires(
   /// Returns the unit roundoffs of a quantized product with a sum of n terms.
   { ops.quantized_errors(n, Accumulation::fast) } -> std::same_as<ProductErrors>;
 
-  /// Quantize each row of a matrix; the columns of a matrix, which become rows; and the columns from n on that have
-  /// changed since. See quantize_rows, quantize_transposed and requantize_rows of quantize.hpp.
+  /// Quantize each row of a matrix; the columns of a matrix, which become rows; and what has changed since: the columns
+  /// from n on, or the rows. See quantize_rows, quantize_transposed, requantize_rows and requantize_transposed of
+  /// quantize.hpp.
   ops.quantize(cem, rows);
   ops.quantize_transposed(cem, rows);
   ops.requantize(cem, n, rows);
+  ops.requantize_transposed(cem, n, rows);
 
   /// to = from; same rows and cols.
   ops.copy(cem, em);

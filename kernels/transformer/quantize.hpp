@@ -89,14 +89,33 @@ void requantize_rows(Matrix<const T> x, std::size_t first, Float8 type, Matrix<s
   }
 }
 
-/// Quantizes each column of x, with one factor for each; they become the rows of `to`.
-template <class T>
-void quantize_transposed(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, float* scales) {
+namespace detail {
+
+/// Calls body(column, row of `to`, its factor) for each column of x.
+template <class T, class Body>
+void each_column(Matrix<const T> x, Matrix<std::uint8_t> to, float* scales, const Body& body) {
   std::vector<T> column(x.rows);
   for (std::size_t c = 0; c < x.cols; ++c) {
     for (std::size_t r = 0; r < x.rows; ++r) column[r] = x.data[r * x.stride + c];
-    quantize_rows(Matrix<const T>{column.data(), 1, x.rows, x.rows}, type, to.row_range(c, 1), scales + c);
+    body(Matrix<const T>{column.data(), 1, x.rows, x.rows}, to.row_range(c, 1), scales + c);
   }
+}
+
+}  // namespace detail
+
+/// Quantizes each column of x, with one factor for each; they become the rows of `to`.
+template <class T>
+void quantize_transposed(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, float* scales) {
+  detail::each_column(x, to, scales, [&](Matrix<const T> column, Matrix<std::uint8_t> row, float* scale) {
+    quantize_rows(column, type, row, scale);
+  });
+}
+/// Does the same as requantize_rows for the columns of x, whose rows from `first` on have changed.
+template <class T>
+void requantize_transposed(Matrix<const T> x, std::size_t first, Float8 type, Matrix<std::uint8_t> to, float* scales) {
+  detail::each_column(x, to, scales, [&](Matrix<const T> column, Matrix<std::uint8_t> row, float* scale) {
+    requantize_rows(column, first, type, row, scale);
+  });
 }
 
 /// Quantizes each 32 neighbours in a row. The factors are in the order of reference::BlockScales; columns are a

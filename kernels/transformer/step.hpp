@@ -114,6 +114,7 @@ class TrainingStep {
     for (std::size_t l = 0; l < shape_.model.layers; ++l) {
       for (const auto linear : linears) places_.linear(l, linear).quantize_weights(ops_);
     }
+    if (shape_.quantized) ops_.quantize(buffers_.head, buffers_.quantized_head);
     weights_.go_alone();
     weights_.exchange();
     for (auto u = buffers_.units.size(); u-- > 0;) {
@@ -228,30 +229,25 @@ class TrainingStep {
   /// are lost afterwards. Waits.
   Check check_quantized_products() {
     Checker checker;
-    layers_.repeat_quantized([&](const QuantizedGemm<Element>& g, Matrix<Element> input) {
-      check_quantized(
-          ops_, checker, g.a, [&](std::size_t row) { return read_rows(ops_, input, row); }, false);
+    const auto check_one = [&](const QuantizedGemm<Element>& g, Matrix<Element> input) {
+      check_quantized(ops_, checker, g.a, rows_of(input), false);
       check_product(ops_, checker, g.a, g.b, g.a.values.cols, Matrix<const Element>(g.d), {}, g.bias,
                     ops_.quantized_errors(g.a.values.cols, g.accumulation));
-    });
+    };
+    layers_.repeat_quantized(check_one);
     const auto& layer = buffers_.layers[0];
     for (const auto linear : linears) {
       const auto at = static_cast<std::size_t>(linear);
-      const auto weights = places_.linear(0, linear).with_b();
-      const auto column = [&](std::size_t c) {
-        const std::size_t first = c / columns_at_once * columns_at_once,
-                          count = std::min(columns_at_once, weights.cols);
-        const Matrix<Element> some{buffers_.columns, weights.rows, count, count};
-        ops_.copy(weights.columns(first, count), some);
-        const auto values = read_rows(ops_, some, 0, some.rows);
-        std::vector<double> result;
-        for (std::size_t i = c - first; i < values.size(); i += count) result.push_back(values[i]);
-        return result;
-      };
-      check_quantized(ops_, checker, layer.transposed[at], column, false);
-      check_quantized(
-          ops_, checker, layer.quantized[at], [&](std::size_t row) { return read_rows(ops_, weights, row); }, true);
+      const auto& projection = places_.linear(0, linear);
+      check_quantized(ops_, checker, layer.quantized[at], rows_of(projection.with_b()), true);
+      check_quantized(ops_, checker, layer.transposed[at], columns_of(projection.with_a()), true);
     }
+    const auto rows = std::min(shape_.loss_chunk, shape_.tokens());
+    const auto normed = layers_.narrow(shape_.model.hidden).row_range(0, rows);
+    const auto product = quantized_logits(normed, buffers_.logits.row_range(0, rows));
+    ops_.gemm(product);
+    check_one(product, normed);
+    check_quantized(ops_, checker, buffers_.quantized_head, rows_of(buffers_.head), false);
     return checker.result();
   }
 
@@ -313,6 +309,22 @@ class TrainingStep {
     repeats_ ? ops_.repeat(which, queue) : queue();
   }
 
+  /// Return functions that read a row or a column of a matrix.
+  auto rows_of(Matrix<Element> m) {
+    return [this, m](std::size_t row) { return read_rows(ops_, m, row); };
+  }
+  auto columns_of(Matrix<Element> m) {
+    return [this, m](std::size_t column) {
+      const std::size_t first = column / columns_at_once * columns_at_once;
+      const Matrix<Element> some{buffers_.columns, m.rows, columns_at_once, columns_at_once};
+      ops_.copy(m.columns(first, columns_at_once), some);
+      const auto values = read_rows(ops_, some, 0, some.rows);
+      std::vector<double> result;
+      for (std::size_t i = column - first; i < values.size(); i += columns_at_once) result.push_back(values[i]);
+      return result;
+    };
+  }
+
   // Forward -----------------------------------------------------------------------------------------------------------
 
   /// Runs the forward pass. The logits exist one chunk at a time and become their gradients in place, so this includes
@@ -344,7 +356,12 @@ class TrainingStep {
       const auto rows = normed.row_range(first, count);
       const auto logits = buffers_.logits.row_range(0, count);
       const bool accumulate = adds() || first > 0;
-      ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
+      if (shape_.quantized) {
+        ops_.gemm(quantized_logits(rows, logits));
+      } else {
+        ops_.gemm(
+            Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
+      }
       ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
       if (d_head) {
         ops_.gemm(
@@ -355,6 +372,13 @@ class TrainingStep {
     }
     layers_.scatter_tokens(head_gradient());
     ops_.add_sum(buffers_.losses, shape_.tokens(), each, &record_->loss);
+  }
+
+  QuantizedGemm<Element> quantized_logits(Matrix<Element> rows, Matrix<Element> logits) {
+    auto input = buffers_.quantized;
+    input.values = {input.values.data, rows.rows, rows.cols, rows.cols};
+    ops_.quantize(rows, input);
+    return {.d = logits, .a = input, .b = buffers_.quantized_head, .bias = buffers_.head_bias};
   }
 
   // Backward ----------------------------------------------------------------------------------------------------------

@@ -342,6 +342,9 @@ void CudaOps::quantize(Matrix<const Element> x, const training::QuantizedRows& t
 void CudaOps::quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to) {
   cuda::quantize_transposed(gpu_.stream(), x, quantized(to));
 }
+void CudaOps::requantize_transposed(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to) {
+  cuda::requantize_transposed(gpu_.stream(), x, first, quantized(to));
+}
 void CudaOps::requantize(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to) {
   cuda::requantize(gpu_.stream(), x, first, quantized(to));
 }

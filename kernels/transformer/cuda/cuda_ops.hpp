@@ -113,6 +113,7 @@ class CudaOps {
   void quantize(Matrix<const Element> x, const training::QuantizedRows& to);
   void quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to);
   void requantize(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to);
+  void requantize_transposed(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to);
   void copy(Matrix<const Element> from, Matrix<Element> to);
 
   // Layers

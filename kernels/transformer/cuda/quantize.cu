@@ -205,30 +205,50 @@ __global__ void requantize_kernel(Rows<const Bf16> x, RowTarget target, std::siz
        [&](int c) { store_float8(target.values.at(row) + c, load_packed(from + c), 1.0F / scale, target.type); });
 }
 
-/// One warp processes eight columns. Its threads have neighbouring rows, so that they write neighbouring bytes.
-__global__ void quantize_transposed_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows, int columns) {
-  const int c = static_cast<int>(blockIdx.x * warps_each + threadIdx.x / warp) * vector_width;
-  if (c >= columns) return;
-  const auto lane = threadIdx.x % warp;
-  Eight largest{};
-  for (std::size_t r = lane; r < rows; r += warp) {
+/// Returns the factors of eight columns from the rows from `first` on. All threads of the block get them.
+__device__ Eight column_scales(const Rows<const Bf16>& x, Float8 type, std::size_t rows, std::size_t first, int c) {
+  Eight scales{};
+  for (std::size_t r = first + threadIdx.x; r < rows; r += blockDim.x) {
     const auto values = load(x.at(r) + c);
 #pragma unroll
     for (int i = 0; i < vector_width; ++i) {
-      if (isfinite(values.at[i])) largest.at[i] = fmaxf(largest.at[i], fabsf(values.at[i]));
+      if (isfinite(values.at[i])) scales.at[i] = fmaxf(scales.at[i], fabsf(values.at[i]));
     }
   }
-  Eight scale;
 #pragma unroll
-  for (int i = 0; i < vector_width; ++i) {
-    scale.at[i] = training::row_scale(max_warp(largest.at[i]), target.type);
-    if (lane == 0) target.scales[c + i] = scale.at[i];
+  for (float& scale : scales.at) scale = training::row_scale(max_block(scale), type);
+  return scales;
+}
+
+/// One block processes eight columns. Its threads have neighbouring rows, so that they write neighbouring bytes. Rows
+/// before `first` have not changed since they were quantized.
+__global__ void quantize_transposed_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows, std::size_t first) {
+  const int c = static_cast<int>(blockIdx.x) * vector_width;
+  Eight scales = column_scales(x, target.type, rows, first, c);
+  if (first > 0) {
+    const Eight needed = scales;
+    bool grows = false;
+    for (int i = 0; i < vector_width; ++i) {
+      scales.at[i] = target.scales[c + i];
+      grows = grows || needed.at[i] > scales.at[i];
+    }
+    if (grows) {
+      const Eight all = column_scales(x, target.type, rows, 0, c);
+      for (int i = 0; i < vector_width; ++i) {
+        if (needed.at[i] > scales.at[i]) scales.at[i] = all.at[i];
+      }
+      first = 0;
+    }
+    __syncthreads();
   }
-  for (std::size_t r = lane; r < rows; r += warp) {
+  for (int i = 0; i < vector_width; ++i) {
+    if (threadIdx.x == 0) target.scales[c + i] = scales.at[i];
+  }
+  for (std::size_t r = first + threadIdx.x; r < rows; r += blockDim.x) {
     const auto values = load(x.at(r) + c);
 #pragma unroll
     for (int i = 0; i < vector_width; ++i) {
-      const float value = isfinite(values.at[i]) ? values.at[i] * (1.0F / scale.at[i]) : NAN;
+      const float value = isfinite(values.at[i]) ? values.at[i] * (1.0F / scales.at[i]) : NAN;
       target.values.at(static_cast<std::size_t>(c + i))[r] = static_cast<std::uint8_t>(
           __nv_cvt_float_to_fp8(value, __NV_SATFINITE, target.type == Float8::e4m3 ? __NV_E4M3 : __NV_E5M2));
     }
@@ -267,12 +287,15 @@ void requantize(cudaStream_t stream, Matrix<const Bf16> x, std::size_t first, co
   check(cudaGetLastError());
 }
 
-void quantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, const Quantized& to) {
-  constexpr std::size_t each = std::size_t{warps_each} * vector_width;
-  const auto blocks = static_cast<unsigned>((x.cols + each - 1) / each);
+void requantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, std::size_t first, const Quantized& to) {
+  const auto blocks = static_cast<unsigned>(x.cols / vector_width);
   quantize_transposed_kernel<<<blocks, warps_each * warp, 0, stream>>>(x, RowTarget{to.values, to.row_scales, to.type},
-                                                                       x.rows, static_cast<int>(x.cols));
+                                                                       x.rows, first);
   check(cudaGetLastError());
+}
+
+void quantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, const Quantized& to) {
+  requantize_transposed(stream, x, 0, to);
 }
 
 void quantize_gelu(cudaStream_t stream, Matrix<const Bf16> u, const Quantized& to) {

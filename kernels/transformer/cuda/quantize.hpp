@@ -32,6 +32,8 @@ void quantize(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
 void requantize(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
 /// Quantizes the columns of x, which become rows; a multiple of 8. Only for factors of rows, and for rows of any width.
 void quantize_transposed(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
+/// Does the same as requantize for the columns of x, whose rows from `first` on have changed.
+void requantize_transposed(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
 /// Quantizes the rows that gelu(u) would write.
 void quantize_gelu(cudaStream_t, Matrix<const Bf16> u, const Quantized&);
 /// Quantizes the rows that swiglu(gate_up) would write.

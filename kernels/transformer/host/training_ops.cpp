@@ -151,6 +151,10 @@ void HostOps<T>::quantize_transposed(Matrix<const T> x, const training::Quantize
   training::quantize_transposed(x, to.type, to.values, to.scales);
 }
 template <class T>
+void HostOps<T>::requantize_transposed(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to) {
+  training::requantize_transposed(x, first, to.type, to.values, to.scales);
+}
+template <class T>
 void HostOps<T>::requantize(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to) {
   training::requantize_rows(x, first, to.type, to.values, to.scales);
 }

@@ -63,6 +63,7 @@ class HostOps {
   void quantize(Matrix<const T> x, const training::QuantizedRows& to);
   void quantize_transposed(Matrix<const T> x, const training::QuantizedRows& to);
   void requantize(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to);
+  void requantize_transposed(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to);
   void copy(Matrix<const T> from, Matrix<T> to);
 
   void embedding(Matrix<const T> table, const int* tokens, Matrix<const T> positions, std::size_t seq, Matrix<T> out);

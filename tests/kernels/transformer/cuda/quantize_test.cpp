@@ -199,15 +199,31 @@ TEST_P(CudaQuantization, OfChangedColumnsHasTheBitsOfTheHost) {
   EXPECT_TRUE(got == want);
 }
 
+/// The factors of three columns must grow later.
 TEST_P(CudaQuantization, OfColumnsHasTheBitsOfTheHost) {
-  constexpr std::size_t rows = 333, cols = 136;
+  constexpr std::size_t rows = 333, cols = 136, first = 300;
   auto x = bf16(rows, cols, 8);
   x.normal(1, 3);
-  const auto got = result(cols, rows, true, [&](const Quantized& to) { quantize_transposed(stream(), x, to); });
-  const auto values = floats(x.read());
+  auto values = x.read();
   Result want{Codes(cols * (rows + 16), 0xff), Codes(block_scale_bytes(cols, rows), 0xff), std::vector<float>(cols)};
-  training::quantize_transposed(Matrix<const float>{values.data(), rows, cols, cols}, GetParam(),
-                                {want.values.data(), cols, rows, rows + 16}, want.row_scales.data());
+  const Matrix<std::uint8_t> to{want.values.data(), cols, rows, rows + 16};
+  const auto host_matrix = [](const std::vector<float>& of) {
+    return Matrix<const float>{of.data(), rows, cols, cols};
+  };
+  const auto before = floats(values);
+  training::quantize_transposed(host_matrix(before), GetParam(), to, want.row_scales.data());
+  const auto quantize_before = [&](const Quantized& to_device) { quantize_transposed(stream(), x, to_device); };
+  EXPECT_TRUE(result(cols, rows, true, quantize_before) == want);
+  for (std::size_t r = first; r < rows; ++r) {
+    for (std::size_t c = 0; c < cols; ++c) values[r * cols + c] *= c == 5 || c == 8 || c == 135 ? 8 : 0.5;
+  }
+  const auto now = floats(values);
+  training::requantize_transposed(host_matrix(now), first, GetParam(), to, want.row_scales.data());
+  const auto got = result(cols, rows, true, [&](const Quantized& to_device) {
+    quantize_before(to_device);
+    x.write(values);
+    requantize_transposed(stream(), x, first, to_device);
+  });
   EXPECT_TRUE(got == want);
 }
 
