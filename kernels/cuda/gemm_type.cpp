@@ -33,17 +33,16 @@ GemmType fp8(const GemmSpec& spec) {
   if (spec.accumulate == Accumulate::exact) type.u_acc = u_fp8_exact;
   type.along_k = true;
   if (spec.scaling == Scaling::tensor) return type;
-#if CUDART_VERSION >= 12090
+  constexpr std::size_t first_with_scales = 120900;
+  if (blas().cublasLtGetVersion() < first_with_scales) {
+    throw Unsupported("scale:" + std::string(name(spec.scaling)) + " needs cuBLASLt of CUDA 12.9 or later");
+  }
   type.capability = 90;  // cuBLASLt has them for Hopper alone, and decides about later GPUs itself
   return type;
-#else
-  throw Unsupported("scale:" + std::string(name(spec.scaling)) + " needs a build with CUDA 12.9 or later");
-#endif
 }
 
 /// Returns Blackwell's block-scaled types.
 GemmType block_scaled(DType dtype) {
-#if CUDART_VERSION >= 12080
   GemmType type{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 100, u_bf16, u_tensor};
   type.along_k = true;
   type.block = 32;
@@ -56,9 +55,6 @@ GemmType block_scaled(DType dtype) {
     type.scale_step = 8;
   }
   return type;
-#else
-  throw Unsupported(std::string(name(dtype)) + " needs a build with CUDA 12.8 or later");
-#endif
 }
 
 }  // namespace

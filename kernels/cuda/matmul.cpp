@@ -28,28 +28,14 @@ bool set(MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attrib
          CUBLAS_STATUS_SUCCESS;
 }
 
-#if CUDART_VERSION >= 12080
-std::int32_t cublaslt_mode(ScaleMode mode) {
-  switch (mode) {
-    case ScaleMode::of_16: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
-    case ScaleMode::of_32: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
-#if CUDART_VERSION >= 12090
-    case ScaleMode::row: return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-    case ScaleMode::of_128: return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-    case ScaleMode::block128: return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
-#endif
-    default: return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
-  }
-}
-#endif
+static_assert(static_cast<std::int32_t>(ScaleMode::of_16) == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3);
+static_assert(static_cast<std::int32_t>(ScaleMode::of_32) == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0);
 
-void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] const MatmulShape& shape) {
-#if CUDART_VERSION >= 12080
-  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, cublaslt_mode(shape.a_scale));
-  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, cublaslt_mode(shape.b_scale));
+void set_scales(const MatmulDesc& product, const MatmulShape& shape) {
+  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, shape.a_scale);
+  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, shape.b_scale);
   set(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, shape.a_scales);
   set(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, shape.b_scales);
-#endif
 }
 
 MatmulDesc make_product(const MatmulShape& shape) {

@@ -22,8 +22,9 @@ struct MatmulMatrix {
 };
 
 /// What a scale factor of a matrix belongs to: 16 or 32 neighbours along k (a factor of one byte), a whole row of A or
-/// column of B, 128 neighbours along k, or a block of 128 x 128 elements (f32).
-enum class ScaleMode { none, of_16, of_32, row, of_128, block128 };
+/// column of B, 128 neighbours along k, or a block of 128 x 128 elements (f32). The numbers are those of
+/// cublasLtMatmulMatrixScale_t; the header of CUDA 12.8 lacks the last three.
+enum class ScaleMode : std::int32_t { none = 0, of_16 = 1, of_32 = 2, row = 3, of_128 = 4, block128 = 5 };
 
 /// The properties that define a product for cuBLASLt: D = alpha op(A) op(B) + beta C, where C has the layout of D.
 struct MatmulShape {

@@ -470,7 +470,7 @@ class GemmWork : public OnGpu {
     try {
       expect_work_is_checked(spec, sums + rows * static_cast<std::size_t>(spec.n));
     } catch (const Unsupported& reason) {
-      EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "needs a build with CUDA") ||
+      EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "needs cuBLASLt of CUDA") ||
                   (spec.scaling != Scaling::tensor && !is_hopper()));
       RecordProperty(std::string(name(spec.dtype)), reason.what());
     }
@@ -526,7 +526,7 @@ TEST_F(GemmWork, BlockScaledTypesNeedBlackwell) {
     const auto text = message_of([&] { device_->prepare(GemmSpec{dtype, 256, 256, 256}); });
     if (text == "nothing was thrown") continue;
     EXPECT_TRUE(contains(text, std::string(name(dtype)) + " needs compute capability 10.0 or later, this GPU has ") ||
-                contains(text, "needs a build with CUDA"));
+                contains(text, "needs cuBLASLt of CUDA"));
   }
 }
 
