@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(most_threads) quantize_kernel(Source source, T
   target.write(blockIdx.x, columns, part);
 }
 
-__device__ float max_warp(float mine) {
+__device__ float largest_of_warp(float mine) {
   for (int step = 16; step > 0; step /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, step));
   return mine;
 }
@@ -193,7 +193,7 @@ __global__ void requantize_kernel(Rows<const Bf16> x, RowTarget target, std::siz
   const auto scale_from = [&](int begin) {
     float largest = 0;
     each(begin, [&](int c) { largest = fmaxf(largest, largest_size(load_packed(from + c))); });
-    return training::row_scale(max_warp(largest), target.type);
+    return training::row_scale(largest_of_warp(largest), target.type);
   };
   float scale = target.scales[row];
   if (scale_from(first) > scale) {
