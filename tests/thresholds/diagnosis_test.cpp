@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/judge/judge.hpp"
 
 namespace shakedown::diagnosis_test {
@@ -478,6 +479,24 @@ TEST(Culprits, NameTheRankWhoseDataWereWrong) {
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "wrong data");
   EXPECT_EQ(d.places[0].rank, 5);
+}
+
+TEST(Culprits, NameTheSmWhoseProductsWereWrong) {
+  Measured run;
+  ByRank numbers;
+  numbers["wrong_sm"] = RankValues(8);
+  numbers["wrong_sm"][5] = 57;
+  numbers["tflops"] = RankValues(8, 1);
+  run.builder.add_error("sm/op:product/dtype:bf16/m:128/n:256/k:8192",
+                        "wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed", {5}, numbers);
+  const Verdict verdict = judge({run.results()}, {}, {});
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_EQ(only(verdict.culprits).detail, "it had wrong data in 1 benchmark, computed by SM 57");
+  EXPECT_NE(text(headline_of(verdict)).find("computed by SM 57"), std::string::npos) << text(headline_of(verdict));
+  const auto results = run.results();
+  const auto row = std::ranges::find_if(results.rows, [](const Row& r) { return r.key.family() == "sm"; });
+  ASSERT_NE(row, results.rows.end());
+  EXPECT_FALSE(row->by_rank.contains("tflops")) << "a failed row has no other figures";
 }
 
 TEST(Culprits, NameEveryRankWhoseDataWereWrong) {

@@ -197,13 +197,15 @@ ResultsBuilder& ResultsBuilder::add_facts(const std::string& key, const ByRank& 
 }
 
 ResultsBuilder& ResultsBuilder::add_error(const std::string& key, const std::string& message,
-                                          const std::vector<int>& wrong_ranks) {
+                                          const std::vector<int>& wrong_ranks, const ByRank& numbers) {
   nlohmann::ordered_json row = row_of(key, repetition_of(key));
   row["error_occurred"] = true;
   row["error_message"] = message;
   row["real_time"] = 0.0;
   rows.push_back(row);
-  data_[key].emplace_back().wrong_ranks = wrong_ranks;
+  RankData& data = data_[key].emplace_back();
+  data.wrong_ranks = wrong_ranks;
+  data.by_rank = numbers;
   return *this;
 }
 

@@ -72,7 +72,7 @@ class ResultsBuilder {
   ResultsBuilder& add_facts(const std::string& key, const ByRank& numbers, const TextByRank& texts);
 
   ResultsBuilder& add_error(const std::string& key, const std::string& message,
-                            const std::vector<int>& wrong_ranks = {});
+                            const std::vector<int>& wrong_ranks = {}, const ByRank& numbers = {});
   ResultsBuilder& add_waiver(const std::string& key, const std::string& reason, Lack = Lack::machine);
 
   std::string text() const;

@@ -9,6 +9,7 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/catalogue/wrong_sm.hpp"
 #include "thresholds/culprits/common_cause.hpp"
 #include "thresholds/culprits/copies.hpp"
 #include "thresholds/culprits/evidence.hpp"
@@ -309,20 +310,37 @@ class Investigation {
 
   void judge_data() {
     std::map<int, std::vector<Evidence>> wrong;
+    std::map<int, std::set<int>> sms;  // by rank
     for (const Finding& f : evidence_.findings()) {
       if (!bad(f)) continue;
       for (const int rank : f.wrong_ranks) {
         if (rank < 0 || static_cast<std::size_t>(rank) >= evidence_.size()) continue;
         wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+        if (const auto sm = wrong_sm(f.key, rank)) sms[rank].insert(*sm);
       }
     }
     for (auto& [rank, evidence] : wrong) {
       Diagnosis d = evidence_.diagnosis({Cause::wrong_data}, {rank});
       d.detail = "it had wrong data in " + plural(evidence.size(), "benchmark");
+      const char* word = context_->backend == Backend::host ? "worker " : "SM ";
+      for (const int sm : sms[rank])
+        d.detail += (sm == *sms[rank].begin() ? ", computed by " : ", ") + (word + std::to_string(sm));
       d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d ECC,ROW_REMAPPER");
       add_evidence(d, std::move(evidence));
       suspects_.push_back(std::move(d));
     }
+  }
+
+  /// Returns the SM of this rank with wrong data in a failed row.
+  std::optional<int> wrong_sm(const Key& key, int rank) const {
+    const auto benchmark = evidence_.benchmarks().find(key);
+    if (benchmark == evidence_.benchmarks().end()) return std::nullopt;
+    for (const Row* row : benchmark->second.rows) {
+      const auto values = row->by_rank.find(std::string(wrong_sm_metric));
+      if (values == row->by_rank.end()) continue;
+      if (const auto sm = values->second[static_cast<std::size_t>(rank)]) return static_cast<int>(*sm);
+    }
+    return std::nullopt;
   }
 
   void sort() {

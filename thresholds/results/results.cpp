@@ -14,6 +14,7 @@
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
+#include "thresholds/catalogue/wrong_sm.hpp"
 #include "thresholds/results/json_field.hpp"
 
 namespace shakedown {
@@ -151,8 +152,9 @@ Row read_row(const Field& field, int world_size) {
   }
   read_rank_data(field, row, world_size);
   if (row.error || row.waived) {
-    // Figures of an error row are zeros of Google Benchmark, but the errors and slowdowns of a GPU are real.
-    row.by_rank.clear();
+    // Figures of an error row are zeros of Google Benchmark, but the errors and slowdowns of a GPU are real, and so is
+    // the SM with wrong data.
+    std::erase_if(row.by_rank, [](const auto& entry) { return entry.first != wrong_sm_metric; });
     row.text_by_rank.clear();
     return row;
   }
