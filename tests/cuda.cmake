@@ -2,6 +2,7 @@
 # skipped.
 shakedown_test(cuda_test gpu SHARDS 2
   SOURCES kernels/cuda/blas_test.cpp kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
+    kernels/cuda/sm_test.cpp
     kernels/transformer/cuda/training_layers_test.cpp kernels/transformer/cuda/training_optimizer_test.cpp kernels/transformer/cuda/training_products_test.cpp
     kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
     kernels/transformer/cuda/quantize_test.cpp kernels/transformer/cuda/decode_test.cpp
@@ -11,7 +12,16 @@ set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, an
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 find_package(NCCL REQUIRED)
-add_library(lying_cuda MODULE faults/lying_cuda.cpp faults/planted.cu)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # as in kernels/CMakeLists.txt
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+add_library(faulty_sm OBJECT kernels/cuda/faulty_sm.cu)
+set_target_properties(faulty_sm PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_STANDARD 20)
+target_compile_options(faulty_sm PRIVATE --expt-relaxed-constexpr)
+target_link_libraries(faulty_sm PRIVATE shakedown_options shakedown::base CUDA::cudart)
+target_sources(cuda_test PRIVATE $<TARGET_OBJECTS:faulty_sm>)
+add_library(lying_cuda MODULE faults/lying_cuda.cpp faults/planted.cu $<TARGET_OBJECTS:faulty_sm>)
 target_link_libraries(lying_cuda PRIVATE shakedown_options CUDA::cudart CUDA::cublasLt NCCL::nccl ${CMAKE_DL_LIBS})
 add_library(lying_nvml MODULE faults/lying_nvml.cpp)
 target_link_libraries(lying_nvml PRIVATE shakedown_options ${CMAKE_DL_LIBS})

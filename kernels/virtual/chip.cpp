@@ -34,6 +34,7 @@ class Times {
     if (family == "lora_step" || family == "train_step") return step();
     if (family == "layer") return layer();
     if (family == "decode") return over(peak("hbm_gb_per_s", 1e9 * of_memory), cost_.bytes);
+    if (family == "sm") return cost_.flops > 0 ? product() : over(peak("hbm_gb_per_s", 1e9 * of_memory), cost_.bytes);
     if (family == "launch") return launch_seconds;
     if (family == "jitter") return quantum_seconds * JitterSpec::quanta;
     if (family == "checkpoint") return cost_.bytes / disk_bytes_per_s;

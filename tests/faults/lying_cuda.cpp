@@ -10,17 +10,20 @@
 // - memory makes an allocation of more than 1 MiB fail;
 // - bits changes one bit of every product, far below its tolerance;
 // - flip changes one bit of one in ten products, collectives, copies and streams over memory;
-// - percent changes one element of every f32 product by 1 %.
+// - percent changes one element of every f32 product by 1 %;
+// - sm makes SM 57 compute wrong bits in one of a thousand tile products.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "kernels/cuda/stream.hpp"
 #include "tests/faults/lie.hpp"
 #include "tests/faults/planted.hpp"
+#include "tests/kernels/cuda/faulty_sm.hpp"
 
 namespace {
 
@@ -30,6 +33,18 @@ bool streams(const void* kernel) {
   const char* name = nullptr;
   return cudaFuncGetName(&name, kernel) == cudaSuccess &&
          (std::strstr(name, "stream_kernel") != nullptr || std::strstr(name, "bulk_copy_kernel") != nullptr);
+}
+
+/// Launches the tile products of a faulty SM instead of this kernel. Returns nullopt if the kernel is another one.
+std::optional<cudaError_t> faulty_tiles(const void* kernel, dim3 grid, std::size_t shared, void** arguments,
+                                        cudaStream_t stream) {
+  const char* name = nullptr;
+  const bool is_sound = lie::told("sm") && cudaFuncGetName(&name, kernel) == cudaSuccess &&
+                        std::strstr(name, "tile_kernel") != nullptr && std::strstr(name, "SoundSm") != nullptr;
+  if (!is_sound) return std::nullopt;
+  using namespace shakedown::cuda;
+  const auto& run = *static_cast<const TileRun*>(arguments[0]);
+  return launch_faulty_tiles(run, shared == slab_bytes(deep) ? deep : shallow, grid.x, stream, {57, 1e-3F, 1});
 }
 
 bool skips(const void* kernel) {
@@ -139,6 +154,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   using Launch = cudaError_t(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
   static auto* const real = lie::real<Launch>("cudaLaunchKernel", nullptr);
   if (skips(kernel)) return cudaSuccess;
+  if (const auto launched = faulty_tiles(kernel, grid, shared, arguments, stream)) return *launched;
   const auto status = real(kernel, grid, block, arguments, shared, stream);
   flip_output(kernel, arguments, stream);
   return status;
@@ -148,6 +164,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
                                cudaStream_t stream) {
   static auto* const real = lie::real("__cudaLaunchKernel", &__cudaLaunchKernel);
   if (skips(kernel)) return cudaSuccess;
+  if (const auto launched = faulty_tiles(kernel, grid, shared, arguments, stream)) return *launched;
   const auto status = real(kernel, grid, block, arguments, shared, stream);
   flip_output(kernel, arguments, stream);
   return status;

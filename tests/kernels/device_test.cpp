@@ -14,6 +14,7 @@
 #include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
 #include "kernels/ops/launch.hpp"
+#include "kernels/ops/sm.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
 #include "kernels/transformer/step_spec.hpp"
 
@@ -74,6 +75,10 @@ TEST(Key, NamesFamilyAndEveryParameter) {
       refusal("colour:red"),
       "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "
       "batch:64");
+  EXPECT_EQ(key(TileProductSpec{}), "sm/op:product/dtype:bf16/m:128/n:256/k:8192");
+  EXPECT_EQ(key(TileProductSpec{.load = Load::sustained}),
+            "sm/op:product/dtype:bf16/m:128/n:256/k:8192/load:sustained");
+  EXPECT_EQ(key(PageReadSpec{4096}), "sm/op:read/bytes:4096");
   EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
   EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");
   EXPECT_EQ(key(LaunchSpec{.op = LaunchOp::kernel}), "launch/op:kernel");

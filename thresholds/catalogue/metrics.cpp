@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "thresholds/catalogue/bounds.hpp"
+#include "thresholds/catalogue/wrong_sm.hpp"
 
 namespace shakedown {
 namespace {
@@ -207,6 +208,22 @@ constexpr std::array catalogue{
            .harmless = shown, .may_lack = shown},
     Metric{.family = "decode", .name = "p50_us", .what = "median time of a token", .work = microsecond, .may_lack = same_time},
     Metric{.family = "decode", .name = "max_us", .what = "the slowest token", .harmless = shown, .may_lack = shown},
+    Metric{.family = "sm", .name = "tflops", .what = "rate of tile products on all SMs", .aspect = Aspect::gemm_raw, .headline = 1,
+           .of_slowest = yes, .ceiling = tflops_of_type, .least_scaling = 0.8, .may_lack = "reads of pages have none"},
+    Metric{.family = "sm", .name = "read_gb_per_s", .what = "rate of all SMs that read the same pages, mostly from the L2 cache", .headline = 2,
+           .of_slowest = yes, .harmless = shown, .may_lack = "tile products have none"},
+    Metric{.family = "sm", .name = "sms", .what = "number of SMs that computed", .harmless = checked, .may_lack = checked},
+    Metric{.family = "sm", .name = "products", .what = "tile products or pages that were compared", .harmless = checked, .may_lack = checked},
+    Metric{.family = "sm", .name = "share_checked", .what = "share of the products that were compared", .ceiling = one, .harmless = checked,
+           .may_lack = checked},
+    Metric{.family = "sm", .name = "least_rate_found", .what = "smallest rate of wrong products of one SM that is found with 95 %",
+           .ceiling = one, .harmless = checked, .may_lack = checked},
+    Metric{.family = "sm", .name = wrong_sm_metric, .what = "SM that computed wrong words", .range = any,
+           .harmless = "it is an identifier, not a figure", .may_lack = "only a failed row has it"},
+    Metric{.family = "sm", .name = "tflops_per_ghz", .what = "TFLOPS per GHz of tile products", .aspect = Aspect::gemm,
+           .range = not_negative, .is_telemetry = yes, .harmless = shown, .may_lack = shown},
+    Metric{.family = "sm", .name = "tflops_per_w", .what = "TFLOPS per watt of tile products", .aspect = Aspect::gemm,
+           .range = not_negative, .is_telemetry = yes, .harmless = shown, .may_lack = shown},
     Metric{.family = "checkpoint", .name = "checkpoint_gb_per_s", .what = "rate of all ranks to or from the disk",
            .headline = 3, .shared = yes, .of_slowest = yes, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "time to write or read a checkpoint", .shared = yes,

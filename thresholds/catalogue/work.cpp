@@ -160,6 +160,8 @@ constexpr std::array families{
     // Not measured.
     Family{.name = "layer", .work = layer_of, .launch_spread = 0.01, .machine_spread = of_gemm},
     Family{.name = "decode", .work = decode_of, .launch_spread = 0.01},
+    // Not measured.
+    Family{.name = "sm", .launch_spread = 0.01, .machine_spread = of_gemm},
     // Applies to the other parts, which use the disk; not measured.
     Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
     Family{.name = ""},  // applies to all other families

@@ -300,6 +300,7 @@ std::vector<PlannedFamily> quick_plan(const Shape& shape) {
                                   {"train_step", {waived("train_step/model:gpt2_124m/batch:32/seq:1024", full_alone)}},
                                   {"layer", {waived("layer/model:h8192", "it has no limits yet")}},
                                   {"decode", {waived("decode/model:llama_70b", "it has no limits yet")}},
+                                  {"sm", {waived("sm/op:product", "it is measured only on request")}},
                                   {"checkpoint", {waived("checkpoint/op:write/model:gpt2_124m", full_alone)}},
                                   {"pairs", {}}};
   if (shape.hosts > 1) {

@@ -11,6 +11,7 @@
 #include "base/group.hpp"
 #include "kernels/device.hpp"
 #include "kernels/host/memtest.hpp"
+#include "kernels/host/tile_product.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/gemm.hpp"
@@ -244,6 +245,81 @@ TEST_F(FaultyMemory, MovingInversionsAloneFindAWriteThatDisturbsTheNextWord) {
        {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
     EXPECT_FALSE(finds<Coupled<1>>(pattern, 2)) << name(pattern) << " writes the next word afterwards";
     EXPECT_TRUE(finds<Coupled<-1>>(pattern)) << name(pattern);
+  }
+}
+
+constexpr TileProductSpec small_tiles{.dtype = DType::f32, .m = 16, .n = 32, .k = 512, .products = 8};
+
+TEST_F(HostBackend, ComparesTheTileProductsOfEveryWorker) {
+  check_all_ways(small_tiles);
+  const auto work = ready(small_tiles);
+  timed(*work, 2);
+  EXPECT_EQ(work->verify().compared, 3u * 2 * 8) << "three workers, two operations";
+  const auto found = work->metrics();
+  const std::map<std::string, double> metrics(found.begin(), found.end());
+  EXPECT_EQ(metrics.at("sms"), 3);
+  EXPECT_EQ(metrics.at("products"), 48);
+  EXPECT_EQ(metrics.at("share_checked"), 1);
+  EXPECT_NEAR(metrics.at("least_rate_found"), 2.996 / 16, 1e-3);
+  EXPECT_FALSE(metrics.contains("wrong_sm"));
+}
+
+/// A worker whose results have a wrong bit in some words of one in five products.
+struct FaultyWorker : host::SoundWorker {
+  static float computed(float exact, std::size_t worker, unsigned long long product, std::size_t word) {
+    return worker == 1 && product % 5 == 3 && word % 8 == 2 ? exact + 1 : exact;
+  }
+};
+/// All workers compute the same wrong word.
+struct FaultyReference : host::SoundWorker {
+  static float computed(float exact, std::size_t, unsigned long long, std::size_t word) {
+    return word == 7 ? exact + 1 : exact;
+  }
+};
+
+TEST(TileProducts, NameTheWorkerWhoseProductsAreWrong) {
+  host::Team team(3);
+  host::TileProducts<FaultyWorker> work(small_tiles, team);
+  work.enqueue();
+  const auto check = work.verify();
+  EXPECT_EQ(check.mismatched, 1u);
+  EXPECT_EQ(check.compared, 24u);
+  EXPECT_EQ(
+      check.first.find("worker 1 has 64 wrong words in 1 of 8 tile products; the first is tile 4, row 0, column 2: "),
+      0u)
+      << check.first;
+  const auto found = work.metrics();
+  EXPECT_EQ((std::map<std::string, double>(found.begin(), found.end()).at("wrong_sm")), 1);
+}
+
+TEST(TileProducts, NameNoWorkerIfMostDiffer) {
+  host::Team team(3);
+  host::TileProducts<FaultyReference> work(small_tiles, team);
+  work.enqueue();
+  const auto check = work.verify();
+  EXPECT_EQ(check.mismatched, 24u);
+  EXPECT_EQ(check.first.find("3 of 3 workers differ from the exact result, so no worker is named; "), 0u)
+      << check.first;
+  const auto found = work.metrics();
+  EXPECT_FALSE((std::map<std::string, double>(found.begin(), found.end()).contains("wrong_sm")));
+}
+
+TEST(TileProducts, HaveExactSumsThatDoNotDependOnTheOrder) {
+  const TileShape shape{4, 8, 512, 32};
+  const auto exact = expected_tile(shape, 5);
+  for (int i = 0; i < shape.m; ++i) {
+    for (int j = 0; j < shape.n; ++j) {
+      double sum = 0;
+      for (int part = 0; part < shape.slabs_of_tile(); ++part) {
+        for (int a = 0; a < 32; a += 16) {
+          for (int b = 0; b < 32; ++b) {
+            const int slab = shape.slab_of(5, part);
+            sum += tile_element(slab, i, a + b % 16) * tile_element(slab, shape.m + j, b);
+          }
+        }
+      }
+      EXPECT_EQ(exact[static_cast<std::size_t>(i * shape.n + j)], sum);
+    }
   }
 }
 
