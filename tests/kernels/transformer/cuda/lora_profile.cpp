@@ -1,6 +1,6 @@
 // Profiles one training step on this GPU by class of operation: cuda_lora_profile [model] [batch] [sequence] [steps]
-// [all|rebuild|inputs] [augmented|separate] [best|plain] [candidates] [seconds of tuning per product, in turns] [and
-// sustained]. Not a test: it prints the profile of one GPU.
+// [all|rebuild|inputs] [augmented|separate|fp8] [best|plain] [candidates] [seconds of tuning per product, in turns]
+// [and sustained]. Not a test: it prints the profile of one GPU.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -58,6 +58,21 @@ class Profiled : public CudaOps {
     const double flops = 2.0 * static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols * inner);
     timed((frozen ? "frozen products: " : "adapter products: ") + text(matmul_shape(g)), [&] { CudaOps::gemm(g); },
           flops);
+  }
+  void gemm(const training::QuantizedGemm<Element>& g) {
+    const double outputs = static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols);
+    timed(
+        "frozen products: " + text(matmul_shape(g)), [&] { CudaOps::gemm(g); },
+        2.0 * outputs * static_cast<double>(g.a.values.cols));
+  }
+  void quantize(auto&&... a) {
+    timed("quantization", [&] { CudaOps::quantize(a...); });
+  }
+  void requantize(auto&&... a) {
+    timed("quantization of adapters", [&] { CudaOps::requantize(a...); });
+  }
+  void requantize_transposed(auto&&... a) {
+    timed("quantization of adapters", [&] { CudaOps::requantize_transposed(a...); });
   }
   void copy(auto&&... a) {
     timed("copies", [&] { CudaOps::copy(a...); });
@@ -129,6 +144,7 @@ training::StepShape shape_of(const std::vector<std::string>& words) {
   shape.retain = words[4] == "all"      ? training::Retain::all
                  : words[4] == "inputs" ? training::Retain::inputs
                                         : training::Retain::rebuild;
+  shape.quantized = words[5] == "fp8";
   shape.path = words[5] == "separate" ? training::AdapterPath::separate : training::AdapterPath::augmented;
   return shape;
 }
