@@ -45,8 +45,12 @@ MatmulDesc make_product(const MatmulShape& shape) {
   const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(product, CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.a_transposed));
   set(product, CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.b_transposed));
-  if (shape.bias) {
+  if (shape.gelu) {
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, shape.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU);
+  } else if (shape.bias) {
     set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  }
+  if (shape.bias) {
     set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
   }
   if (shape.fast_accumulation) {

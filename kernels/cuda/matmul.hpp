@@ -40,6 +40,7 @@ struct MatmulShape {
   const void *a_scales = nullptr, *b_scales = nullptr;
   /// The alignment of A, B, C and D in bytes; cuBLASLt's default is 256.
   std::optional<std::array<std::uint32_t, 4>> alignment{};
+  bool gelu = false;  // D is the GELU (by tanh) of the sum
 
   auto operator<=>(const MatmulShape&) const = default;
 };

@@ -86,7 +86,7 @@ class MeasuredLayer final : public Work {
       check_norm(checker, t, x_, norms_[0], projections_[0]);
       check_attention(checker, t);
       check_norm(checker, t, middle_, norms_[1], projections_[2]);
-      check_gelu(checker, t);
+      if (is_quantized()) check_gelu(checker, t);
     }
     for (const auto& projection : projections_) check_projection(checker, projection);
     check_finite(checker);
@@ -139,6 +139,7 @@ class MeasuredLayer final : public Work {
     Matrix<Element> input, weights, output;
     QuantizedRows rows, quantized_weights;
     Matrix<Element> residual = {};
+    bool gelu = false;  // GELU of the sum
   };
 
   /// Kinds of operations, whose times are reported separately.
@@ -156,9 +157,7 @@ class MeasuredLayer final : public Work {
     product(1);
     around(Part::pointwise, [&] { normalize(middle_, norms_[1], projections_[2]); });
     product(2);
-    around(Part::pointwise, [&] {
-      is_quantized() ? ops_->quantize_gelu(u_, projections_[3].rows) : ops_->gelu(u_, projections_[3].input);
-    });
+    if (is_quantized()) around(Part::pointwise, [&] { ops_->quantize_gelu(u_, projections_[3].rows); });
     product(3);
   }
 
@@ -228,10 +227,18 @@ class MeasuredLayer final : public Work {
       p.weights = matrix("weights", outputs[i].cols, inputs[i]);
       p.quantized_weights = quantized("quantized weights", outputs[i].cols, inputs[i]);
       p.rows = quantized("quantized input", tokens_, inputs[i]);
-      p.input = i == 1 ? attended_ : is_quantized() ? Matrix<Element>{} : matrix("input", tokens_, inputs[i]);
+      p.input = input_of_projection(i, [&] { return matrix("input", tokens_, inputs[i]); });
+      p.gelu = i == 2 && !is_quantized();
       p.output = outputs[i];
       p.residual = residuals[i];
     }
+  }
+
+  template <class Take>
+  Matrix<Element> input_of_projection(std::size_t i, const Take& take) const {
+    if (i == 1) return attended_;
+    if (is_quantized()) return {};
+    return i == 3 ? u_ : take();
   }
 
   void write_inputs() {
@@ -273,7 +280,8 @@ class MeasuredLayer final : public Work {
                                       .b = p.weights,
                                       .b_transposed = true,
                                       .beta = p.residual ? 1.0 : 0.0,
-                                      .c = p.residual.data});
+                                      .c = p.residual.data,
+                                      .gelu = p.gelu});
   }
 
   // Check -------------------------------------------------------------------------------------------------------------
@@ -316,7 +324,7 @@ class MeasuredLayer final : public Work {
 
   void check_gelu(Checker& checker, std::size_t token) const {
     auto u = read(u_, token);
-    for (double& x : u) x = 0.5 * x * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+    std::transform(u.begin(), u.end(), u.begin(), gelu);
     expect_input(checker, projections_[3], token, u);
   }
 
@@ -355,7 +363,7 @@ class MeasuredLayer final : public Work {
     const auto check = [&](const auto& input, const auto& weights) {
       check_product(*ops_, checker, input, weights, p.weights.cols, Matrix<const Element>(p.output),
                     Matrix<const Element>(p.residual), static_cast<const Element*>(nullptr),
-                    ProductErrors{u_out, u_acc});
+                    ProductErrors{u_out, u_acc}, p.gelu ? &gelu : nullptr);
     };
     is_quantized() ? check(p.rows, p.quantized_weights)
                    : check(Matrix<const Element>(p.input), Matrix<const Element>(p.weights));
@@ -370,6 +378,7 @@ class MeasuredLayer final : public Work {
     checker.expect_equal(out_.rows * out_.cols, summary.non_finite, std::uint64_t{0});
   }
 
+  static double gelu(double x) { return 0.5 * x * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
   static double square(double x) { return x * x; }
 
   LayerSpec spec_;
@@ -377,7 +386,8 @@ class MeasuredLayer final : public Work {
   std::size_t tokens_;
   Device& device_;
   std::unique_ptr<Ops> ops_;
-  Matrix<Element> x_, qkv_, attended_, middle_, u_, out_;
+  Matrix<Element> x_, qkv_, attended_, middle_, out_;
+  Matrix<Element> u_;  // input of GELU; its result if that is part of the product
   Master* lse_ = nullptr;
   Summary* summary_ = nullptr;
   std::array<NormOfRows, 2> norms_;

@@ -42,9 +42,9 @@ struct Matrix {
   explicit operator bool() const { return data != nullptr; }
 };
 
-/// D = alpha op(A) op(B) + beta C + bias. C is D if `c` is null; otherwise it has D's stride. C is not read if beta is
-/// 0, even if it contains NaN. `bias`, if any, has one element for each column of D. rows x cols of D define the
-/// product; op(X) is X or its transpose.
+/// D = alpha op(A) op(B) + beta C + bias, or the GELU of that. C is D if `c` is null; otherwise it has D's stride. C is
+/// not read if beta is 0, even if it contains NaN. `bias`, if any, has one element for each column of D. rows x cols of
+/// D define the product; op(X) is X or its transpose.
 template <class In, class Out>
 struct Gemm {
   Matrix<Out> d;
@@ -55,6 +55,7 @@ struct Gemm {
   double alpha = 1, beta = 0;
   const Out* c = nullptr;
   const In* bias = nullptr;
+  bool gelu = false;
 };
 
 /// Rows of 8-bit floats with one factor for each.

@@ -71,7 +71,6 @@ class LayerOps {
                  const training::AttentionShape&) const {
     attention_->forward(gpu_.stream(), qkv.data, out.data, lse, attention_workspace_);
   }
-  void gelu(Matrix<const Element> u, Matrix<Element> h) const { cuda::gelu(gpu_.stream(), u, h); }
   void gemm(const training::Gemm<Element, Element>& product) { products_.multiply(product); }
   void gemm(const training::QuantizedGemm<Element>& product) { products_.multiply(product); }
   void quantize(Matrix<const Element> x, const training::QuantizedRows& to) const {

@@ -69,6 +69,7 @@ MatmulShape matmul_shape(const training::Gemm<Bf16, Out>& g) {
       Products::workspace_bytes};
   shape.adds = g.beta != 0;
   shape.bias = g.bias != nullptr;
+  shape.gelu = g.gelu;
   shape.alignment = {alignment_of(g.b.data), alignment_of(g.a.data), alignment_of(g.c != nullptr ? g.c : g.d.data),
                      alignment_of(g.d.data)};
   return shape;
@@ -108,10 +109,10 @@ void require_quantized_products(const Gpu& gpu) {
 
 std::string text(const MatmulShape& shape) {
   return fmt::format(
-      "{} x {} x {} {}{}{}{}{}{}{}", shape.d.cols, shape.d.rows, shape.a_transposed ? shape.a.rows : shape.a.cols,
+      "{} x {} x {} {}{}{}{}{}{}{}{}", shape.d.cols, shape.d.rows, shape.a_transposed ? shape.a.rows : shape.a.cols,
       shape.b_transposed ? 'T' : 'N', shape.a_transposed ? 'T' : 'N', shape.d.type == CUDA_R_32F ? " f32" : " bf16",
       shape.a_scale == ScaleMode::none ? "" : " fp8", shape.fast_accumulation.value_or(true) ? "" : " exact",
-      shape.bias ? " bias" : "", shape.adds ? " add" : "");
+      shape.bias ? " bias" : "", shape.adds ? " add" : "", shape.gelu ? " gelu" : "");
 }
 
 Products::Products(const Gpu& gpu, const ProductTuning& tuning)

@@ -112,6 +112,7 @@ void HostOps<T>::gemm(const Gemm<T, T>& g) {
       double value = g.alpha * sums[j];
       if (g.beta != 0) value += g.beta * static_cast<double>(c[i * d.stride + j]);
       if (g.bias != nullptr) value += static_cast<double>(g.bias[j]);
+      if (g.gelu) value = 0.5 * value * (1 + gelu_tanh(value));
       d.data[i * d.stride + j] = static_cast<T>(value);
     }
   });
