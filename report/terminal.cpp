@@ -52,38 +52,82 @@ bool is_repeat(const Verdict& verdict, const Finding& finding) {
 // Returns the bad findings that no culprit explains: a few of each part of the fleet, up to a maximum number of rows.
 constexpr std::size_t max_rows_of_part = 3, max_rows_shown = 12;
 
-std::string bad_table(const Verdict& verdict, TerminalStyle style) {
+std::vector<const Finding*> shown_findings(const Verdict& verdict, std::size_t max_rows) {
   std::map<std::tuple<PartKind, std::string, bool>, std::size_t> rows_of_part;
   std::vector<const Finding*> shown;
-  const auto bad = bad_findings(verdict);
-  for (const Finding* finding : bad) {
+  for (const Finding* finding : bad_findings(verdict)) {
     if (is_repeat(verdict, *finding)) continue;
     const auto rows = ++rows_of_part[{finding->part.kind, finding->part.id, finding->counts()}];
-    if (rows <= max_rows_of_part && shown.size() < max_rows_shown) shown.push_back(finding);
+    if (rows <= max_rows_of_part && shown.size() < max_rows) shown.push_back(finding);
   }
-  std::string out = shown.empty() ? "" : findings_table(shown, style);
-  if (const std::size_t more = bad.size() - shown.size(); more > 0) {
-    out += plural(more, "more finding") + (more == 1 ? " is" : " are") + " not good: --all lists " +
-           (more == 1 ? "it" : "them") + "\n";
-  }
-  return out;
+  return shown;
 }
 
-// Prints the figure of each family, its margin, and the range of stored runs on such GPUs.
+std::string more_text(std::size_t more, const std::string& noun) {
+  if (more == 0) return "";
+  return plural(more, noun) + (more == 1 ? " is" : " are") + " not good: --all lists " + (more == 1 ? "it" : "them") +
+         "\n";
+}
+
+std::string bad_table(const Verdict& verdict, TerminalStyle style) {
+  const auto shown = shown_findings(verdict, max_rows_shown);
+  return (shown.empty() ? "" : findings_table(shown, style)) +
+         more_text(bad_findings(verdict).size() - shown.size(), "more finding");
+}
+
+// True for a finding whose row in a table says all that is known of it.
+bool is_told_by_row(const Finding& finding) { return !finding.counts() && finding.value && finding.detail.empty(); }
+
+// Prints the warnings of a good run, each in one line.
+constexpr std::size_t max_warnings_shown = 4;
+
+std::string warnings(const Verdict& verdict) {
+  std::string out;
+  const auto shown = shown_findings(verdict, max_warnings_shown);
+  for (const Finding* finding : shown) {
+    std::string line = status_text(*finding) + ": " + named_text(finding->key, finding->metric);
+    if (finding->value) line += ": " + value_text(*finding);
+    if (finding->limit) line += ", limit " + limit_text(*finding);
+    if (finding->worst) line += ", " + worst_text(*finding);
+    if (!finding->detail.empty()) line += ": " + finding->detail;
+    if (!is_told_by_row(*finding) && !finding->next.empty()) line += "; next: " + finding->next;
+    out += one_line(line) + "\n";
+  }
+  return out + more_text(bad_findings(verdict).size() - shown.size(), "more value");
+}
+
+// Returns "vm GPU 1", or "vm rank 1" without a GPU, because the table of figures must fit in one screen.
+std::string short_place_text(const Finding& finding) {
+  if (!finding.worst) return "-";
+  const Culprit& place = *finding.worst;
+  const bool is_gpu = place.local_rank && (place.uuid || place.pci);
+  std::string text = place.host;
+  if (is_gpu) text += " GPU " + std::to_string(*place.local_rank);
+  if (!is_gpu && place.rank) text += " rank " + std::to_string(*place.rank);
+  return finding.offender_count > 1 ? text + " +" + std::to_string(finding.offender_count - 1) : text;
+}
+
+// Prints the figure of each family, its margin, and the range of stored runs on such GPUs. A narrow terminal gets the
+// family instead of the name of the figure, and no limits, so that each family has one line.
+constexpr std::size_t min_width_of_names = 100;
+
 std::string figures(const Verdict& verdict, TerminalStyle style) {
+  const bool is_narrow = style.width < min_width_of_names;
   const auto figures = family_figures(verdict);
   if (figures.empty()) return "";
   const bool has_seen =
       std::any_of(figures.begin(), figures.end(), [](const FamilyFigure& f) { return f.finding->seen.has_value(); });
-  std::vector<Cell> head{{"figure"}, {"worst value"}, {"where"}, {"limit"}, {"margin"}};
+  std::vector<Cell> head{{is_narrow ? "family" : "figure"}, {"worst value"}, {"where"}};
+  if (!is_narrow) head.push_back({"limit"});
+  head.push_back({"margin"});
   if (has_seen) head.push_back({"normal: stored runs"});
   Table table(head);
   for (const auto& [finding, margin] : figures) {
-    std::vector<Cell> row{{readable(finding->key)},
+    std::vector<Cell> row{{is_narrow ? finding->key.family() : readable(finding->key)},
                           {value_text(*finding)},
-                          {worst_text(*finding)},
-                          {limit_text(*finding)},
-                          {percent_text(margin)}};
+                          {short_place_text(*finding)}};
+    if (!is_narrow) row.push_back({limit_text(*finding)});
+    row.push_back({percent_text(margin)});
     if (has_seen) row.push_back({finding->seen ? usual_text(*finding) : "-"});
     table.add(std::move(row));
   }
@@ -92,11 +136,7 @@ std::string figures(const Verdict& verdict, TerminalStyle style) {
 }
 
 std::string findings(const Verdict& verdict, TerminalStyle style) {
-  if (!style.all) {
-    const std::string bad = bad_table(verdict, style);
-    const std::string good = is_good(verdict.state) ? figures(verdict, style) : "";
-    return bad + (bad.empty() || good.empty() ? "" : "\n") + good;
-  }
+  if (!style.all) return bad_table(verdict, style);
   std::vector<const Finding*> all;
   for (const Finding& finding : verdict.findings) all.push_back(&finding);
   return findings_table(all, style);
@@ -111,6 +151,12 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out + "\n";
 }
 
+std::string waivers(const Verdict& verdict) {
+  std::string out;
+  for (const std::string& waiver : waivers_text(verdict)) out += one_line("waived: " + waiver) + "\n";
+  return out;
+}
+
 // Prints only some findings in full. The table and verdict.json have the others.
 constexpr std::size_t max_reasons = 5, max_reasons_of_all = 25;
 
@@ -121,8 +167,7 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
   // Each fact of pre-flight has a reason of its own.
   std::set<std::tuple<PartKind, std::string, Code, std::string>> seen;
   for (const Finding* finding : bad_findings(verdict)) {
-    const bool is_in_table = !finding->counts() && finding->value && finding->detail.empty();
-    if (!style.all && (is_in_table || is_repeat(verdict, *finding))) continue;
+    if (!style.all && (is_told_by_row(*finding) || is_repeat(verdict, *finding))) continue;
     const std::string fact = finding->key.family() == "preflight" ? finding->metric : "";
     if (!style.all && !seen.emplace(finding->part.kind, finding->part.id, finding->code, fact).second) continue;
     if (++given <= most) out += "\n" + finding_text(*finding) + "\n";
@@ -133,20 +178,20 @@ std::string reasons(const Verdict& verdict, TerminalStyle style) {
     if (style.all && is_long_remark(finding))
       remarks += one_line("pass: " + finding.key.text() + ": " + finding.detail) + "\n";
   }
-  for (const std::string& waiver : waivers_text(verdict)) remarks += one_line("waived: " + waiver) + "\n";
+  remarks += waivers(verdict);
   return out + (remarks.empty() ? "" : "\n" + remarks);
 }
 
 std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   if (verdict.unjudged.empty()) return "";
   // Without a profile, these values are always listed, because there are no others to show.
-  if (!style.all && verdict.profile != Verdict{}.profile) return "\n" + unjudged_text(verdict) + ": --all lists them\n";
+  if (!style.all && verdict.profile != Verdict{}.profile) return unjudged_text(verdict) + ": --all lists them\n";
   Table table({{"measured, judged by no rule"}, {"value"}});
   for (const Unjudged& point : verdict.unjudged) {
     table.add({{joined_words(point.key, point.metric)},
                {point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail}});
   }
-  return "\n" + table.text(style.table());
+  return table.text(style.table());
 }
 
 // Prints how far the fleet is from its references, and its outliers. With --all it prints every part of the fleet.
@@ -155,7 +200,9 @@ constexpr std::size_t max_outliers_shown = 3;
 std::string fleet(const Verdict& verdict, TerminalStyle style) {
   const FleetLines& lines = verdict.fleet;
   std::string out;
-  for (const std::string& levels : levels_text(verdict)) out += "fleet: " + levels + "\n";
+  if (style.all || !is_good(verdict.state)) {  // a good run has a table with the margin of each family
+    for (const std::string& levels : levels_text(verdict)) out += "fleet: " + levels + "\n";
+  }
   const auto off = standing_off_text(verdict);
   for (std::size_t i = 0; i < off.size() && (style.all || i < max_outliers_shown); ++i)
     out += "fleet: " + off[i] + "\n";
@@ -200,7 +247,31 @@ std::string scaling(const Verdict& verdict, TerminalStyle style) {
                {efficiency_text(point)},
                {point.limited_by}});
   }
-  return "\n" + table.text(style.table());
+  return table.text(style.table());
+}
+
+// Returns the text with one empty line between its blocks, and none after the last.
+std::string joined_blocks(const std::vector<std::string>& blocks) {
+  std::string out;
+  for (const std::string& block : blocks) {
+    const std::string text = block.substr(0, block.find_last_not_of('\n') + 1);
+    if (!text.empty()) out += (out.empty() ? "" : "\n") + text + "\n";
+  }
+  return out;
+}
+
+std::string notes(const Verdict& verdict) {
+  std::string out;
+  for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
+  return out;
+}
+
+// Prints a good run on one screen of 24 lines: warnings, a figure of each family, and what was not judged.
+std::string good_text(const Verdict& verdict, TerminalStyle style) {
+  std::string rest = printable(waivers(verdict)) + unjudged(verdict, style) + printable(judgements_text(verdict));
+  rest = rest.substr(0, rest.find_last_not_of('\n') + 1) + "\n" + fleet(verdict, style);
+  return joined_blocks({culprits_text(verdict, style), printable(warnings(verdict)), figures(verdict, style),
+                        scaling(verdict, style), rest, notes(verdict)});
 }
 
 Tone tone_of(Trend trend) {
@@ -239,11 +310,12 @@ std::string finding_text(const Finding& finding) {
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
   const std::string headline = text_and_next(headline_of(verdict)) + "\n";
-  std::string out = headline + "\n" + culprits_text(verdict, style) + findings(verdict, style) +
-                    printable(reasons(verdict, style)) + unjudged(verdict, style) + scaling(verdict, style) + "\n" +
-                    printable(judgements_text(verdict)) + fleet(verdict, style);
-  for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
-  return out + (is_good(verdict.state) ? "" : headline) + verdict_line(verdict) + "\n";
+  const std::string last = (is_good(verdict.state) ? "" : headline) + verdict_line(verdict) + "\n";
+  if (is_good(verdict.state) && !style.all) return headline + "\n" + good_text(verdict, style) + last;
+  const auto block = [](const std::string& text) { return text.empty() ? "" : "\n" + text; };
+  return headline + "\n" + culprits_text(verdict, style) + findings(verdict, style) +
+         printable(reasons(verdict, style)) + block(unjudged(verdict, style)) + block(scaling(verdict, style)) + "\n" +
+         printable(judgements_text(verdict)) + fleet(verdict, style) + notes(verdict) + last;
 }
 
 std::string terminal_text(const Regression& regression, TerminalStyle style) {

@@ -121,11 +121,32 @@ TEST(Headline, FitsOneScreenTogetherWithTheCauseOfAFail) {
 }
 
 TEST(Headline, OfAPassSaysWhatWasJudgedInOneScreen) {
-  const Measured measured(read_results(std::vector{source / "ci/baselines/h200-sxm/2ranks/1"}));
-  const Verdict verdict = judge(measured, References(shipped_profiles()), {});
-  EXPECT_EQ(text(headline_of(verdict)).rfind("PASS preflight, jitter, ", 0), 0u) << text(headline_of(verdict));
-  EXPECT_EQ(headline_of(verdict).fault.next, "");
-  EXPECT_LE(lines_of(terminal_text(verdict)).size(), 30u) << terminal_text(verdict);
+  for (const char* const run : {"h200-sxm/2ranks/1", "h200-sxm/4ranks/1", "h100-sxm/4ranks/1", "h200-sxm/1ranks/4"}) {
+    const Measured measured(read_results(std::vector{source / "ci/baselines" / run}));
+    const Verdict verdict = judge(measured, References(shipped_profiles()), {});
+    EXPECT_EQ(text(headline_of(verdict)).rfind("PASS preflight, jitter, ", 0), 0u) << text(headline_of(verdict));
+    EXPECT_EQ(headline_of(verdict).fault.next, "");
+    constexpr std::size_t lines_of_a_screen = 24;
+    EXPECT_LE(lines_of(terminal_text(verdict)).size(), lines_of_a_screen) << run << "\n" << terminal_text(verdict);
+    // On 80 columns a family has one line of the table, because long names are left out.
+    const auto narrow = lines_of(terminal_text(verdict, {false, 80, false}));
+    EXPECT_LE(narrow.size(), lines_of_a_screen) << run;
+    const auto gemm = std::find_if(narrow.begin(), narrow.end(), [](auto& line) { return line.starts_with("gemm "); });
+    ASSERT_NE(gemm, narrow.end()) << run;
+    EXPECT_LE(gemm->size(), 80u) << *gemm;
+    EXPECT_NE(gemm->find(" GPUs"), std::string::npos) << *gemm;
+  }
+}
+
+TEST(Headline, OfAPassIsFollowedByItsWarningsInOneLineEach) {
+  const Measured measured(read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"}));
+  const std::string text = terminal_text(judge(measured, References(shipped_profiles()), {}));
+  EXPECT_NE(
+      text.find("\n\ninfo: preflight/of:host costly_settings: 2, limit equals 0, vm: gdrcopy, NCCL_NVLS_ENABLE; next: "
+                "ssh vm shakedown inventory settings\nwarn: preflight/of:gpu pcie_replays: 1, limit equals 0, "
+                "rank 3 vm GPU-fb4ffd17\n\nfigure "),
+      std::string::npos)
+      << text;
 }
 
 TEST(Headline, CountsTheOtherFaults) {
