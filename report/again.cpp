@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/files.hpp"
+#include "base/host_list.hpp"
 #include "base/text.hpp"
 #include "report/words.hpp"
 #include "thresholds/catalogue/families.hpp"
@@ -44,8 +45,15 @@ const Finding* successor(const Finding& before, const Verdict& after) {
   return found;
 }
 
-bool was_measured(const std::string& family, const Verdict& after) {
-  return family == "machine" || std::any_of(after.findings.begin(), after.findings.end(), [&](const Finding& finding) {
+// True if the later run measured this family on the host of the finding, and with the same devices.
+bool was_measured(const Finding& before, std::optional<Backend> backend, const Verdict& after) {
+  const auto is_there = [&](const Node& node) { return same_host(node.host, before.worst->host); };
+  if (before.worst && !after.nodes.empty() && std::none_of(after.nodes.begin(), after.nodes.end(), is_there))
+    return false;
+  const std::string& family = before.key.family();
+  if (family == "machine") return true;
+  return (!backend || after.backend == backend) &&
+         std::any_of(after.findings.begin(), after.findings.end(), [&](const Finding& finding) {
            return finding.key.family() == family && finding.status != Status::missing;
          });
 }
@@ -77,24 +85,27 @@ std::string again_text(const std::string& run, const Verdict& before, const Verd
   constexpr std::size_t max_rows = 20;
   Table table({{"failed in " + run}, {"where"}, {"before"}, {"after"}, {"now"}});
   std::size_t bad = 0, mended = 0;
+  std::set<std::vector<std::string>> rows;  // a figure may have failed by its limit and by its peers
   for (const Finding& finding : before.findings) {
     if (!can_change(finding)) continue;
-    const Finding* const next = successor(finding, after);
-    const bool is_good = next != nullptr ? !is_bad(*next) : was_measured(finding.key.family(), after);
+    const bool is_measured = was_measured(finding, before.backend, after);
+    const Finding* const next = is_measured ? successor(finding, after) : nullptr;
+    const bool is_good = is_measured && (next == nullptr || !is_bad(*next));
+    ++bad;
     mended += is_good ? 1 : 0;
-    if (++bad > max_rows && !style.all) continue;
     const std::string name = name_text(finding.key);
-    table.add({{name.empty() ? joined_words(finding.key, finding.metric) : name},
-               {worst_text(finding)},
-               {value_text(finding)},
-               {next != nullptr ? value_text(*next) : "-"},
-               {next != nullptr ? status_text(*next)
-                : is_good       ? "pass"
-                                : "not measured",
-                is_good ? Table::Tone::good : Table::Tone::bad}});
+    const std::vector<std::string> row{name.empty() ? joined_words(finding.key, finding.metric) : name,
+                                       worst_text(finding), value_text(finding),
+                                       next != nullptr ? value_text(*next) : "-",
+                                       next != nullptr ? status_text(*next)
+                                       : is_good       ? "pass"
+                                                       : "not measured"};
+    if (!rows.insert(row).second || (rows.size() > max_rows && !style.all)) continue;
+    table.add({{row[0]}, {row[1]}, {row[2]}, {row[3]}, {row[4], is_good ? Table::Tone::good : Table::Tone::bad}});
   }
   std::string text = table.text(style.table());
-  if (bad > max_rows && !style.all) text += "and " + std::to_string(bad - max_rows) + " more: --all lists them\n";
+  if (rows.size() > max_rows && !style.all)
+    text += "and " + std::to_string(rows.size() - max_rows) + " more: --all lists them\n";
   return text + "again: of " + plural(bad, "finding") + " that failed, " + std::to_string(mended) +
          (mended == 1 ? " is" : " are") + " good now\n\n";
 }

@@ -75,11 +75,36 @@ TEST(Again, SaysBeforeAndAfterOfEachFindingThatFailed) {
             "failed in run-1            where  before     after      now\n"
             "HBM read by kernel, 4 GiB  -      4110 GB/s  4100 GB/s  fail\n"
             "HBM copy by kernel, 4 GiB  -      3790 GB/s  -          pass\n"
-            "GEMM, x 1                  -      600 GB/s   0 GB/s     missing\n"
+            "GEMM, x 1                  -      600 GB/s   -          not measured\n"
             "again: of 3 findings that failed, 1 is good now\n\n")
       << "a figure that keeps its limit and is below its peers is not mended";
   EXPECT_NE(again_text("run-1", before, of({}), {}).find("0 are good now"), std::string::npos)
       << "nothing was measured";
+}
+
+TEST(Again, IsGoodOnlyWhatWasMeasuredOnTheSameHostWithTheSameDevices) {
+  Finding bad = finding(read, Status::fail, 3790), by_peers = finding(copy, Status::fail, 3700, Code::peers);
+  bad.worst = by_peers.worst = Culprit{3, "node7", {}, {}, 3790};
+  Verdict before = of({bad, by_peers});
+  Verdict after = of({finding(read, Status::pass, 4675)});
+  before.backend = after.backend = Backend::cuda;
+  after.nodes = {{"node7", 4}};
+  EXPECT_NE(again_text("run-1", before, after, {}).find("2 are good now"), std::string::npos);
+  after.nodes = {{"node8", 4}};
+  const std::string other = again_text("run-1", before, after, {});
+  EXPECT_NE(other.find("of 2 findings that failed, 0 are good now"), std::string::npos) << other;
+  EXPECT_NE(other.find("3700 GB/s  -      not measured\n"), std::string::npos) << other;
+  after.nodes = {{"node7.example.com", 4}};
+  EXPECT_NE(again_text("run-1", before, after, {}).find("2 are good now"), std::string::npos) << "the same host";
+  after.backend = Backend::host;
+  EXPECT_NE(again_text("run-1", before, after, {}).find("0 are good now"), std::string::npos) << "no GPU was measured";
+}
+
+TEST(Again, ShowsAFigureThatFailedTwiceInOneRow) {
+  const Verdict before = of({finding(read, Status::fail, 3790), finding(read, Status::fail, 3790, Code::peers)});
+  const std::string text = again_text("run-1", before, of({finding(read, Status::pass, 4675)}), {});
+  EXPECT_EQ(text.find("HBM read"), text.rfind("HBM read")) << text;
+  EXPECT_NE(text.find("of 2 findings that failed, 2 are good now"), std::string::npos) << text;
 }
 
 }  // namespace
