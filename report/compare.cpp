@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/process.hpp"
 #include "base/temporary_folder.hpp"
 #include "base/text.hpp"
 #include "report/costs.hpp"
 #include "report/words.hpp"
+#include "thresholds/catalogue/key_names.hpp"
 
 namespace shakedown {
 namespace {
@@ -21,7 +25,8 @@ fs::path results_of(const fs::path& run, const fs::path& folder) {
   const auto tar = output_of({"tar", "-xf", run.string(), "-C", folder.string()}, std::chrono::minutes(5));
   const auto names = names_in(folder).value_or(std::vector<std::string>{});
   if (!tar.started || tar.code != 0 || names.size() != 1) {
-    throw InputError(run.string() + ": is not an archive of a run: " + one_line(tar.text));
+    throw InputError(run.string() +
+                     ": is not an archive of a run: " + one_line(tar.text.substr(0, tar.text.find('\n'))));
   }
   return folder / names.front();
 }
@@ -36,6 +41,34 @@ Table::Cell judgement(const Change& change) {
   if (change.trend == Trend::missing) return {"only in A"};
   if (change.trend == Trend::added) return {"only in B"};
   return {change.trend == Trend::same ? "same" : "not sure"};
+}
+
+/// Returns all changes: losses first and then gains, the largest first, then the others in their order.
+std::vector<const Change*> ordered(const Regression& regression) {
+  std::vector<const Change*> changes;
+  for (const Change& change : regression.changes) changes.push_back(&change);
+  std::stable_sort(changes.begin(), changes.end(), [](const Change* a, const Change* b) {
+    const auto place = [](const Change& c) {
+      const int group = c.trend == Trend::worse ? 0 : c.trend == Trend::better ? 1 : 2;
+      return std::pair(group, group == 2 ? 0.0 : -std::abs(c.percent.value_or(0)));
+    };
+    return place(*a) < place(*b);
+  });
+  return changes;
+}
+
+/// Returns the last line, such as "COMPARE: B is worse in 2 figures and better in 0 of 136 in both: GEMM ... -4.1 %".
+std::string last_line(const Regression& regression, const std::vector<const Change*>& changes) {
+  const auto count = [&](Trend trend) {
+    return std::count_if(changes.begin(), changes.end(), [&](const Change* c) { return c->trend == trend; });
+  };
+  std::string line = fmt::format("COMPARE: B is worse in {} and better in {} of {} figures in both",
+                                 count(Trend::worse), count(Trend::better), regression.compared);
+  if (count(Trend::worse) > 0) {
+    const Change& worst = *changes.front();
+    line += fmt::format(": {} {:+.1f} %", named_text(worst.key, worst.metric), worst.percent.value_or(0));
+  }
+  return line;
 }
 
 /// Returns what a million tokens, or an EFLOP (10^18 operations), cost on a GPU at these prices for its hour, for each
@@ -73,21 +106,24 @@ int compare(const Arguments& arguments) {
   options.allow_different = true;
   const Regression regression = judge_regression(now, before, options);
   Table table({{"figure"}, {"A: " + name_of(a)}, {"B: " + name_of(b)}, {"difference"}, {"95 % interval"}, {""}});
-  for (const Change& change : regression.changes) {
+  const auto style = style_of(arguments);
+  const auto changes = ordered(regression);
+  for (const Change* const shown : changes) {
+    const Change& change = *shown;
     const auto percent = [](const std::optional<double>& x) {
       return x ? fmt::format("{:+.1f} %", *x) : std::string("-");
     };
-    table.add({{joined_words(change.key, change.metric)},
+    table.add({{style.all ? joined_words(change.key, change.metric) : named_text(change.key, change.metric)},
                {value_text(change.before, change.metric)},
                {value_text(change.after, change.metric)},
                {percent(change.percent)},
                {change.low && change.high ? percent(change.low) + " to " + percent(change.high) : "-"},
                judgement(change)});
   }
-  std::fputs(table.text(style_of(arguments).table()).c_str(), stdout);
-  if (!arguments.prices.empty())
-    std::fputs(compared_costs(regression, arguments.prices, style_of(arguments)).c_str(), stdout);
+  std::fputs(table.text(style.table()).c_str(), stdout);
+  if (!arguments.prices.empty()) std::fputs(compared_costs(regression, arguments.prices, style).c_str(), stdout);
   for (const auto& note : regression.notes) std::printf("note: %s\n", printable(note).c_str());
+  std::puts(last_line(regression, changes).c_str());
   return 0;
 }
 
