@@ -7,6 +7,7 @@
 #include "launch/options.hpp"
 #include "report/judge_apart.hpp"
 #include "report/terminal.hpp"
+#include "thresholds/judge/headline.hpp"
 #include "thresholds/rehearsal/fleet.hpp"
 
 namespace shakedown {
@@ -62,17 +63,19 @@ int demo(const Arguments& given) {
   for (const auto& [flag, file] : {std::pair{"--html", "page.html"}, {"--verdict", "verdict.json"}}) {
     arguments.outputs.emplace(flag, folder / file);
   }
+  refuse_outputs_over_results(arguments.outputs);
   const Judged judged = judge_apart(arguments);
   const int code = write_all_outputs(arguments.outputs, judged, "shakedown", exit_code(judged.verdict, arguments));
   const std::string text = terminal_text(judged.verdict, style_of(arguments));
-  const auto last_line = text.rfind('\n', text.size() - 2) + 1;
+  // The headline of a FAIL and the verdict stay the last two lines.
+  const auto headline = text.rfind(text_and_next(headline_of(judged.verdict)));
+  const auto end = headline > 0 ? headline : text.rfind('\n', text.size() - 2) + 1;
   const std::string again = " --results=" + folder.string() + " --allow-faults\n";
   std::printf(
-      "%sdemo: no machine was measured; a generator made these results of 8 H200s (--fault=%s)\n"
-      "demo: the page is %s; these commands print the report and the state of the node:\n"
+      "%sdemo: no machine was measured; a generator made these results of 8 H200s (--fault=%s); the page is %s\n"
       "  shakedown report%s  shakedown nodes%s%s",
-      text.substr(0, last_line).c_str(), given.fault.c_str(), (folder / "page.html").c_str(), again.c_str(),
-      again.c_str(), text.substr(last_line).c_str());
+      text.substr(0, end).c_str(), given.fault.c_str(), arguments.outputs.at("--html").c_str(), again.c_str(),
+      again.c_str(), text.substr(end).c_str());
   return code;
 }
 

@@ -13,6 +13,7 @@
 #include "base/nearest_word.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "report/outputs.hpp"
 #include "thresholds/catalogue/families.hpp"
 
 namespace shakedown {
@@ -152,6 +153,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   if (given.has("--gate")) begin_gate(given, options);
   check_contradictions(options);
   options.judge = arguments_of(given, all, shipped_profiles());
+  refuse_outputs_over_results(options.judge.outputs);
   return options;
 }
 

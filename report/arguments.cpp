@@ -126,6 +126,7 @@ Arguments parse_arguments(const std::string& taker, const std::vector<std::strin
   arguments.regression.families = arguments.judge.families;
   given("--scaling", arguments.scaling);
   const bool stored = (taker == "report" || taker == "nodes") && is_stored(arguments);
+  if (!stored) refuse_outputs_over_results(arguments.outputs);
   for (const auto& [flag, value] : given.all()) {
     if (!stored || find_flag(all_flags(), flag, taker)->is_taken_by("stored")) continue;
     throw InputError(flag + ": has no effect on a stored verdict; give --results to judge again");

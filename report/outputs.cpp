@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
@@ -134,7 +135,24 @@ bool overwrites(const fs::path& file, const fs::path& input) {
   return is_result && (is_same(folder, input) || is_same(folder, input / "latest"));
 }
 
+// True for a file that begins as the results of a benchmark do.
+bool has_results(const fs::path& file) {
+  if (file.extension() != ".json" || !is_visible(file)) return false;
+  const TimedCall call("read", file);
+  std::string start(64, '\0');
+  std::ifstream(file).read(start.data(), static_cast<std::streamsize>(start.size()));
+  std::erase_if(start, [](char c) { return c == ' ' || c == '\n' || c == '\0'; });
+  return start.starts_with("{\"context\":");
+}
+
 }  // namespace
+
+void refuse_outputs_over_results(const OutputFiles& files) {
+  for (const auto& [flag, file] : files) {
+    if (has_results(file))
+      throw InputError(flag + ": " + file.string() + " has results, and would be overwritten; name another file");
+  }
+}
 
 std::string output_over_input(const std::vector<std::string>& words) {
   std::vector<fs::path> inputs;
@@ -184,6 +202,7 @@ void replace_outputs(const std::vector<std::string>& words, const Subject& subje
       if (word.rfind(start, 0) != 0 || word == start) continue;
       const fs::path file = word.substr(start.size());
       if (std::any_of(kept.begin(), kept.end(), [&](const auto& input) { return is_same(file, input); })) continue;
+      if (has_results(file)) continue;
       try {
         replace_file(file, output.text(subject));
       } catch (const InputError& error) {

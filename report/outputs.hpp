@@ -45,6 +45,9 @@ using OutputFiles = std::map<std::string, std::filesystem::path>;
 /// profile. Empty if there is none.
 std::string output_over_input(const std::vector<std::string>& words);
 
+/// Throws InputError if a file with results of a run has the path of an output file.
+void refuse_outputs_over_results(const OutputFiles&);
+
 /// Writes every file; a file that cannot be written completely keeps its old content. Errors: InputError with the file
 /// name.
 template <class Subject>
