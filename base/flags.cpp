@@ -11,9 +11,9 @@ namespace {
 
 std::string name_of(const std::string& word) { return word.substr(0, word.find('=')); }
 
-/// Returns "baseline create" for "baseline_create".
+/// Returns "baseline create" for "baseline_create", and "ledger add" for "ledger_add".
 std::string shown_taker(std::string taker) {
-  if (taker.starts_with("baseline_")) taker[taker.find('_')] = ' ';
+  if (taker.starts_with("baseline_") || taker.starts_with("ledger_")) taker[taker.find('_')] = ' ';
   return taker == "bench" ? "the bench programs" : taker;
 }
 

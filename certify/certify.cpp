@@ -75,8 +75,14 @@ Judged certificate::judge_here(const fs::path& own) {
   arguments.results = {results};
   arguments.thresholds = own.empty() ? thresholds : own;
   if (path_exists(site)) arguments.site = site;
+  arguments.judge.allow_faults = true;  // refused below, in the words of a certificate
   Judged judged = judge(arguments);
   refuse_virtual(judged.measured->files, "a certificate");
+  for (const Results& file : judged.measured->files) {
+    if (file.context.fault)
+      throw InputError(file.file.filename().string() + ": measured with an injected fault (" + *file.context.fault +
+                       "), so no certificate has it; measure without SHAKEDOWN_FAULT");
+  }
   return judged;
 }
 

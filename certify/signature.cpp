@@ -31,7 +31,9 @@ CommandOutput keygen(std::vector<std::string> words, const std::string& input) {
 /// Returns the output as one line.
 std::string said(CommandOutput output) {
   std::erase(output.text, '\r');
-  return one_line(joined(split(output.text, '\n'), "; "));
+  auto lines = split(output.text, '\n');
+  std::erase_if(lines, [](const std::string& line) { return line.starts_with('@'); });  // the frame of a warning
+  return one_line(joined(lines, "; "));
 }
 
 }  // namespace

@@ -184,7 +184,10 @@ std::size_t size_of_member(std::string_view header, const std::string& name) {
     const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 8).ptr;
     return !text.empty() && (*end == '\0' || *end == ' ') ? std::optional(value) : std::nullopt;
   };
-  if (octal(field_of_header(header, 148, 8)) != sum) throw Refused(name + ": the archive is damaged here");
+  if (octal(field_of_header(header, 148, 8)) != sum) {
+    const bool is_name = std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+    throw Refused(is_name ? name + ": the archive is damaged here" : "is not a tar archive, or is damaged");
+  }
   if (header[156] != '0') throw Refused(name + ": is a link, a folder or a device; only plain files are accepted");
   const auto size = octal(field_of_header(header, 124, 12));
   if (!size) throw Refused(name + ": its size is not readable");

@@ -179,6 +179,11 @@ std::optional<EarlierRun> repeat_earlier(AcceptOptions& options) {
   if (!options.again) return std::nullopt;
   const fs::path results = options.results ? *options.results : usual_results(), named = *options.again;
   const fs::path folder = named.empty() ? results / "latest" : path_exists(named) ? named : results / named;
+  if (!path_exists(folder / "verdict.json")) {
+    throw InputError("--again: " + folder.string() +
+                     " has no verdict of an earlier run; name a run with --again=RUN, " +
+                     "or measure first with shakedown accept");
+  }
   EarlierRun run{folder.filename(), read_verdict(folder / "verdict.json")};
   if (!run.verdict.run_ids.empty()) run.name = run.verdict.run_ids.front();
   options.families = families_again(run.verdict);
@@ -279,6 +284,8 @@ namespace {
 
 /// Throws InputError if a program must run on this host alone and this host cannot run it.
 void require_program(const std::string& name) {
+  if (name.starts_with('-'))
+    throw InputError("launch: " + name + " is not a program; write shakedown launch PROGRAM [ARGS]");
   if (name.find('/') == std::string::npos ? on_path(process_environment(), name) : access(name.c_str(), X_OK) == 0)
     return;
   throw InputError("launch: " + name + ": " + std::strerror(errno) + "; name a program that this host can run");

@@ -62,8 +62,8 @@ void refuse_foreign(const fs::path& folder) {
   std::error_code error;
   const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
   if (names.empty() || begins) return;
-  throw CannotRun(shown(folder).string() +
-                  " has files that belong to no run; name an empty folder, or the folder of an earlier run");
+  throw InputError(shown(folder).string() +
+                   " has files that belong to no run; name an empty folder, or the folder of an earlier run");
 }
 
 /// Removes all files except the lock. A file that remained would be judged as part of the new run.

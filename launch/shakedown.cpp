@@ -142,11 +142,12 @@ int nodes(const Arguments& arguments) {
 int fleet(const Arguments& arguments) {
   check_commands(arguments);
   const Fleet all = judge_fleet(arguments);
-  write_outputs(arguments.outputs, all);
-  act_on(all.list(), arguments);
   const double now = seconds_of(utc_now()).value_or(0);
   std::FILE* const to = arguments.scontrol || arguments.kubectl ? stderr : stdout;
+  // Before the files, so that a file that cannot be written does not cost the verdict.
   std::fputs(fleet_text(all, style_of(arguments), now).c_str(), to);
+  write_outputs(arguments.outputs, all);
+  act_on(all.list(), arguments);
   return all.exit_code;
 }
 
@@ -316,7 +317,7 @@ const Verb* verb_of(const Words& words) {
 
 /// Prints the help of all verbs that begin with these words, or that of the program if there are none.
 int show_help(Words words) {
-  std::erase_if(words, [](const auto& word) { return word.starts_with('-'); });
+  std::erase_if(words, [](const auto& word) { return word.starts_with('-') || word == "help"; });
   const Verb* const asked = verb_of(words);
   std::string text = words.empty() ? overview() : asked != nullptr ? help(*asked) : "";
   for (const Verb& verb : verbs()) {

@@ -152,6 +152,8 @@ int add_to_ledger(const Arguments& arguments) {
 }
 
 int history(const Arguments& arguments) {
+  if (arguments.due && !arguments.operands.empty())
+    throw InputError("history: --due lists nodes, so it takes no node, GPU or metric; leave one of the two out");
   if (arguments.operands.size() > 1) throw InputError("history: give one node, GPU or metric; see --help");
   const fs::path folder = required_ledger(arguments);
   Ledger ledger = read_ledger(folder);
@@ -160,8 +162,8 @@ int history(const Arguments& arguments) {
   History all{node_records(ledger.events, roster_of(arguments)), gpu_records(ledger.events), {}, ledger.unreadable};
   if (arguments.due) return warn_of_unreadable(ledger, print_due(all.nodes, *arguments.due));
   if (!what.empty()) select(all, ledger.events, what);
-  write_outputs(arguments.outputs, all);
   std::fputs(history_text(all, ledger.events, style_of(arguments)).c_str(), stdout);
+  write_outputs(arguments.outputs, all);
   return warn_of_unreadable(ledger, exit_code(all));
 }
 
@@ -173,8 +175,10 @@ int retest(const Arguments& arguments) {
   const Ledger ledger = read_ledger(folder);
   const auto nodes = node_records(ledger.events, roster_of(arguments));
   const auto node = std::ranges::find_if(nodes, [&](const NodeRecord& record) { return same_host(record.node, name); });
-  if (node == nodes.end())
-    throw InputError("retest: " + name + " has no event in " + folder.string() + "; check its name");
+  if (node == nodes.end()) {
+    warn_of_unreadable(ledger, 0);
+    throw InputError("retest: \"" + one_line(name) + "\" has no event in " + folder.string() + "; check its name");
+  }
   for (const UnreadableEvent& event : ledger.unreadable) {
     if (event.node == node->node)
       throw CannotRead(event.why + "; the event may be a failure of " + name + ": restore the file, or remove it");

@@ -88,8 +88,9 @@ json page_data(const Judged& judged) {
   for (const FamilyRow& row : family_rows()) page["families"].push_back({row.name, row.shows});
   for (const auto& [finding, margin] : family_figures(verdict)) {
     if (!finding->seen) continue;
-    page["usual"][finding->key.family()] =
-        readable(finding->key) + ": " + value_text(*finding) + ", normal: " + usual_text(*finding);
+    const std::string usual = usual_text(*finding);  // begins with "below: " or "above: " outside of the range
+    page["usual"][finding->key.family()] = readable(finding->key) + ": " + value_text(*finding) +
+                                           (usual.find(':') < usual.size() ? ", " : ", normal: ") + usual;
   }
   std::set<std::string> families;
   for (const Finding& f : verdict.findings) families.insert(f.key.family());

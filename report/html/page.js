@@ -216,8 +216,10 @@ const answers = {
     `They show that all rows fit into their time on ${(v.devices || []).join(', ')}, and nothing else.`],
   'partial': () => ['\u2013', 'doubt', 'Not proven: only a part was measured',
     `All that was asked for is good: ${said.asked}.`],
-  'fit': () => ['\u2713', 'good', 'Fit for work, by pre-flight',
-    'Pre-flight alone was asked for, and it is good. Speed and data were not measured.'],
+  'fit': () => run && run.tier === 'gate' ? ['\u2713', 'good', 'Fit for work, by a gate',
+    'A test of seconds was asked for, and it is good. A whole acceptance measures more.']
+    : ['\u2713', 'good', 'Fit for work, by pre-flight',
+      'Pre-flight alone was asked for, and it is good. Speed and data were not measured.'],
 };
 
 function first_screen() {
@@ -232,6 +234,7 @@ function first_screen() {
       `${plural(v.ranks, 'rank')} on ${hosts.length === 1 ? 'host ' + hosts[0] : plural(Math.max(v.hosts, 1), 'host')}: ` +
       (v.devices || ['unknown devices']).join(', ')],
     ['Driver', [version('driver'), version('nccl') && `NCCL ${version('nccl')}`].filter(text => text).join(', ')],
+    ['Injected fault', (findings.find(f => f.key === 'machine/fault') || {}).detail],
     ['Profile', v.profile], ['Tier', run && run.tier], ['Run', (v.run_ids || []).join(', ')],
     ['Serial numbers', hosts.length === 1 && serials.length <= 16 ? [...new Set(serials)].join(', ') : '']];
   return el('header', tone, el('p', 'state', `${sign} ${v.verdict.toUpperCase()} ${v.passed}/${v.total}`),

@@ -6,6 +6,7 @@ cd "$scratch" || exit 1
 unset COLUMNS SHAKEDOWN_THRESHOLDS
 shakedown=$build/bin/shakedown stored=$root/tests/data/h200-sxm-4ranks-full/1
 
+mkdir empty
 run 2 "$shakedown" roll
 expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'
 for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat --out=x|unknown action .creat. .did you mean create\?." \
@@ -23,6 +24,9 @@ for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat
   "accept --gate=10 --tier=full|--gate and --tier cannot be combined" "accept --gate=10 --families=gemm|--gate and --families cannot be combined" \
   "accept --gate=10 --dcgm=1|--gate and --dcgm cannot" "accept --gate=10 --limit=5|--gate and --limit cannot" "measure --gate=10|--gate: measure does not take it" \
   "accept --tier=gate|--tier: .gate. is not one of quick, full" \
+  "launch --ranks=2|launch: --ranks=2 is not a program" "accept --again --results=empty|--again: empty/latest has no verdict of an earlier run" \
+  "history --ledger=empty --due=7 node1|--due lists nodes, so it takes no node" "retest nosuch --ledger=empty|retest: .nosuch. has no event in" \
+  "claim --node=a|it is a flag of ledger add" "accept --folder=$stored|has files that belong to no run" \
   "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. must be above 0"; do
   # shellcheck disable=SC2086  # words
   run 2 "$shakedown" ${typo%%|*}
@@ -50,6 +54,15 @@ expect "tables are as wide as the terminal" eval 'cmp -s out narrow && ! cmp -s 
 run 2 "$shakedown" report --verdict=stored.json --html=stored.json
 expect "no output replaces the stored verdict that it shows" cmp stored.json kept.json
 mkdir -p fleet/node1/run && cp "$stored"/*.json fleet/node1/run && cp fleet/node1/run/gemm.json kept
+run 2 "$shakedown" report --results="$stored" --verdict=fleet/node1/run/gemm.json
+expect "no output replaces results of another run" eval 'says "^error: --verdict: .*gemm.json has results, and would be overwritten" && cmp kept fleet/node1/run/gemm.json'
+run 3 "$shakedown" fleet --results=fleet --csv=nosuch/x.csv
+expect "a file that cannot be written does not cost the verdict of a fleet" eval 'prints "^FLEET: PASS" && says "nosuch/x.csv: cannot be written"'
+run 0 "$shakedown" help help
+expect "help helps with itself" prints "^usage: shakedown VERB"
+head -c 3000 /dev/urandom >random.tar && : >signers
+run 1 "$shakedown" verify random.tar --signers=signers
+expect "a certificate of random bytes is refused in printable words" eval 'LC_ALL=C prints "^REFUSED random.tar: [ -~]*$" && [[ $(wc -c <out) -lt 200 ]]'
 run 2 "$shakedown" fleet --results=fleet --json=fleet/node1/run/gemm.json
 expect "no file of a fleet is written over a result of it" eval 'says "^error: --json: the file is input" && cmp kept fleet/node1/run/gemm.json'
 run 2 "$shakedown" report --results nosuch --verdict spaced.json
