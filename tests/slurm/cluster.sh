@@ -47,7 +47,7 @@ AccountingStorageType=accounting_storage/none
 # A busy machine answers late. Slurm marks a node without an answer as down and kills its jobs.
 SlurmdTimeout=120
 MessageTimeout=60
-TCPTimeout=20
+TCPTimeout=6
 KillWait=5
 NodeName=node-a[1-$nodes] CPUs=4 RealMemory=2000 $([[ $gpus == 0 ]] || echo "Gres=gpu:h200:$gpus")
 PartitionName=main Nodes=node-a[1-$nodes] Default=YES State=UP DefMemPerCPU=400
