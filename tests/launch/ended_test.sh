@@ -45,7 +45,7 @@ fi
 exec "\$@"
 END
 chmod +x dies
-run 3 env SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe -np 2 $scratch/dies" "$build/bin/shakedown" accept --for=20s --families=preflight
+run 3 env SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe -np 2 $scratch/dies" "$build/bin/shakedown" accept --for=12s --families=preflight
 expect "a soak goes on after a round whose ranks die" eval '[[ $(grep -c "\"round\":" results/latest/rounds.jsonl) -ge 3 ]]'
 expect "  which is a round with its finding, and names the rank" prints 'in 1 of [0-9]+ rounds, at .*machine/round: ranks crashed during startup.* rank 1 on '
 expect "  and no failure of the machine" prints '^VERDICT: INCOMPLETE '
