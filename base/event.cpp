@@ -30,6 +30,27 @@ bool is_possible(const Event& event) {
          seconds <= max_seconds;
 }
 
+/// Returns a line that fits into the first segment of a connection, because the kernel drops or resets the segments
+/// after it while `shakedown` does not accept connections. Cuts the text, else omits hosts and ranks.
+std::string line_of_first_segment(Event event) {
+  event.text.resize(std::min(event.text.size(), max_text_bytes));
+  const auto text = event.text;
+  for (;;) {
+    auto line = event_line(event);
+    if (line.size() <= max_text_of_segment) return line;
+    const auto excess = line.size() - max_text_of_segment;
+    if (event.text.size() > excess) {
+      event.text.resize(event.text.size() - excess);
+    } else if (event.hosts.empty() && event.ranks.empty()) {
+      return line;
+    } else {
+      event.hosts.clear();
+      event.ranks.clear();
+      event.text = text;
+    }
+  }
+}
+
 }  // namespace
 
 std::string event_line(const Event& event) {
@@ -105,7 +126,7 @@ void EventSender::send(const Event& event) noexcept try {
   const std::lock_guard lock(mutex_);
   const auto line = event_line(event);
   if (line.size() > max_event_bytes) return;
-  if (!socket_.is_open()) return connect(line);
+  if (!socket_.is_open()) return connect(line_of_first_segment(event));
   const bool waits = event.kind != Event::Kind::row && unsent_.empty();
   flush(0);
   // A row event that cannot be sent is dropped, because the next one replaces it. Other events are queued after an

@@ -214,6 +214,27 @@ TEST_F(EventsOverTcp, ArriveThoughTheFrontDoorIsBusyWhenARankEnds) {
   EXPECT_EQ(events.size(), 1U) << "though the rank has called at each address";
 }
 
+// While the queue of the channel is full, the kernel drops what follows the first segment, or resets the connection.
+TEST_F(EventsOverTcp, AreOneSegmentUntilTheChannelAccepts) {
+  int port = 0;
+  const auto listener = listen_at("127.0.0.2", port);
+  const EventAddress address{-1, 0, std::string(64, '0'), {"127.0.0.2:" + std::to_string(port)}};
+  const std::string text(4000, 'x');
+  for (const std::size_t hosts : {2, 900}) {
+    Event event{.kind = Event::Kind::lost, .hosts = Words(hosts, "node7"), .text = text};
+    EventSender(address.text().c_str()).send(event);
+    ASSERT_TRUE(readable(listener, 10s));
+    const auto socket = accept_from(listener);
+    std::string all(8192, '\0');
+    all.resize(static_cast<std::size_t>(std::max<ssize_t>(recv(socket.get(), all.data(), all.size(), 0), 0)));
+    EXPECT_LE(all.size(), sizeof(Hello) + max_text_of_segment);
+    const auto read = event_in(all.substr(std::min(all.size(), sizeof(Hello))));
+    ASSERT_TRUE(read) << all.size();
+    EXPECT_EQ(read->hosts, hosts == 2 ? event.hosts : Words());
+    EXPECT_GT(read->text.size(), 800U);
+  }
+}
+
 TEST_F(EventsOverTcp, OfSeveralRanksArriveFromEach) {
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 8; ++rank) {
