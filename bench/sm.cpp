@@ -1,7 +1,7 @@
 // Each SM of a GPU computes the same tile products and reads the same pages, so that wrong bits name their SM on one
 // GPU alone. On a machine without GPUs, worker threads take the place of SMs.
 //
-//   mpirun -np 4 build/bench/bench_sm --benchmark_filter='sm/.*/'
+//   mpirun -np 4 build/bench/bench_sm --benchmark_filter='sm/.*(dtype|bytes)'
 //   build/bench/bench_sm --benchmark_filter='sm/op:product.*load:sustained'
 #include "kernels/ops/sm.hpp"
 #include "fixtures/plan/session.hpp"
@@ -31,7 +31,7 @@ void register_sm(Session& session) {
                {},
                0,
                [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it is measured only on request: --benchmark_filter='sm/.*/'");
+                 throw Unsupported("it is measured only on request: --benchmark_filter='sm/.*(dtype|bytes)'");
                },
                nullptr});
   if (!session.has_gpus()) {

@@ -11,6 +11,8 @@ namespace shakedown::cuda {
 /// A fault as published studies of silent data corruption describe it: in one of 1 / rate products, one warp has wrong
 /// numbers in lanes at equal distances. Four of ten wrong numbers have one wrong bit, and the others have two to four.
 struct FaultySm {
+  static constexpr unsigned every = ~0U;  // as `sm`: all SMs have the fault
+
   unsigned sm;
   float rate;
   unsigned long long seed;
@@ -26,7 +28,7 @@ struct FaultySm {
   }
 #ifdef __CUDACC__
   __device__ float operator()(float computed, unsigned own, unsigned long long product, unsigned word) const {
-    if (own != sm || !strikes(product)) return computed;
+    if ((own != sm && sm != every) || !strikes(product)) return computed;
     const auto of_product = mix(product * 3 + seed + 7);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, distance = 1U << of_product % 5;
     if (warp != of_product / 8 % 8 || lane % distance != 0 || word != of_product / 64 % 128) return computed;

@@ -251,9 +251,11 @@ TEST_F(FaultyMemory, MovingInversionsAloneFindAWriteThatDisturbsTheNextWord) {
 constexpr TileProductSpec small_tiles{.dtype = DType::f32, .m = 16, .n = 32, .k = 512, .products = 8};
 
 TEST_F(HostBackend, ComparesTheTileProductsOfEveryWorker) {
-  check_all_ways(small_tiles);
   const auto work = ready(small_tiles);
+  EXPECT_FALSE(work->verify().passed()) << "nothing ran";
   timed(*work, 2);
+  EXPECT_TRUE(work->verify().passed()) << work->verify().first;
+  EXPECT_EQ(work->cost().flops, 3 * cost(small_tiles).flops) << "a spec counts one worker";
   EXPECT_EQ(work->verify().compared, 3u * 2 * 8) << "three workers, two operations";
   const auto found = work->metrics();
   const std::map<std::string, double> metrics(found.begin(), found.end());
@@ -262,6 +264,9 @@ TEST_F(HostBackend, ComparesTheTileProductsOfEveryWorker) {
   EXPECT_EQ(metrics.at("share_checked"), 1);
   EXPECT_NEAR(metrics.at("least_rate_found"), 2.996 / 16, 1e-3);
   EXPECT_FALSE(metrics.contains("wrong_sm"));
+  work->corrupt();
+  EXPECT_EQ(work->verify().first.find("worker 0 has 1 wrong words in 1 of 24 tile products; "), 0u)
+      << work->verify().first;
 }
 
 /// A worker whose results have a wrong bit in some words of one in five products.
