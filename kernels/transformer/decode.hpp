@@ -58,10 +58,17 @@ class Decoder {
             .w = layer.qkv,
             .gain = layer.norm1,
             .bias = layer.bias,
-            .norm_eps = shape_.norm_eps};
+            .norm_eps = shape_.norm_eps,
+            .next = layer.o};
   }
   DecodeProduct<Element> o_product(std::size_t l) const {
-    return {.d = layers_[l].middle, .x = layers_[l].attended, .w = layers_[l].o, .residual = input(l).data};
+    const auto& layer = layers_[l];
+    return {.d = layer.middle,
+            .x = layer.attended,
+            .w = layer.o,
+            .residual = input(l).data,
+            .next = layer.gate_up,
+            .is_next_gated = true};
   }
   DecodeProduct<Element> gate_up_product(std::size_t l) const {
     const auto& layer = layers_[l];
@@ -70,11 +77,16 @@ class Decoder {
             .w = layer.gate_up,
             .gain = layer.norm2,
             .is_gated = true,
-            .norm_eps = shape_.norm_eps};
+            .norm_eps = shape_.norm_eps,
+            .next = layer.down};
   }
   DecodeProduct<Element> down_product(std::size_t l) const {
     const auto& layer = layers_[l];
-    return {.d = layer.out, .x = layer.gated, .w = layer.down, .residual = layer.middle.data};
+    return {.d = layer.out,
+            .x = layer.gated,
+            .w = layer.down,
+            .residual = layer.middle.data,
+            .next = l + 1 < layers_.size() ? layers_[l + 1].qkv : head_};
   }
   DecodeProduct<Element> head_product() const {
     return {.d = logits_, .x = input(layers_.size()), .w = head_, .gain = final_norm_, .norm_eps = shape_.norm_eps};

@@ -26,6 +26,9 @@ struct DecodeProduct {
   const Element *gain = nullptr, *bias = nullptr, *residual = nullptr;
   bool is_gated = false;
   double norm_eps = 0;
+  /// The weights of the next product. The product may start to read them before it is complete.
+  DecodeWeights<Element> next = {};
+  bool is_next_gated = false;
 };
 
 /// Attention of one new token of each sequence. The function rotates the new queries and keys, stores the new keys and

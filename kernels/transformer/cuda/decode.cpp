@@ -18,11 +18,17 @@ namespace {
 constexpr std::size_t workspace_alignment = 256;
 constexpr double read_tuning_seconds = 0.1;
 
+std::size_t shared_bytes_of(int ordinal) {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
+  return static_cast<std::size_t>(bytes);
+}
+
 }  // namespace
 
 DecodeOps::DecodeOps(const Gpu& gpu, const DecodeSpec& spec)
     : gpu_(gpu),
-      properties_{gpu.multiprocessors(), gpu.major() >= 9},
+      properties_{gpu.multiprocessors(), shared_bytes_of(gpu.ordinal()), gpu.major() >= 9},
       batch_(static_cast<std::size_t>(spec.batch)),
       products_(gpu) {}
 

@@ -11,7 +11,8 @@ namespace shakedown::cuda {
 /// Properties of the GPU that the launches need.
 struct DecodeGpu {
   int multiprocessors;
-  bool can_overlap;  // programmatic dependent launch, from compute capability 9.0 on
+  std::size_t shared_bytes;  // of a block
+  bool can_overlap;          // programmatic dependent launch, from compute capability 9.0 on
 };
 
 using DecodeProduct = training::DecodeProduct<Bf16>;

@@ -36,6 +36,13 @@ __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+/// Requests memory that this or another kernel will read. Address and size are multiples of 16 bytes.
+__device__ inline void prefetch_to_l2(const void* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
+}
+
 /// Launches a kernel that may overlap with the previous one. The largest shared memory is selected for each kernel: a
 /// multiprocessor must be idle to change its size.
 template <class... Parameters, class... Arguments>
