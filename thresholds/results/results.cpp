@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/shown_path.hpp"
-#include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "thresholds/catalogue/wrong_sm.hpp"
 #include "thresholds/results/json_field.hpp"
@@ -374,85 +373,6 @@ Results read_results(const fs::path& path) {
   Results results = reader.take(json_file.document);
   results.sha256 = std::move(json_file.sha256);
   return results;
-}
-
-std::vector<fs::path> result_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  const TimedCall call("list", folder);
-  std::error_code error;
-  const fs::directory_iterator entries(folder, error);
-  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
-    refuse_to_read(folder, error);
-  }
-  for (const auto& entry : entries) {
-    const auto name = entry.path().filename();
-    if (name.extension() == ".json" && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-/// Returns the file to which a path with links leads.
-fs::path followed(const fs::path& file) {
-  const TimedCall call("stat", file);
-  return fs::weakly_canonical(file);
-}
-
-namespace {
-
-/// True if the folder contains folders of nodes with runs in them, as ci/slurm/array.sbatch makes it.
-bool has_runs_of_nodes(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& node : fs::directory_iterator(folder, error)) {
-    if (!node.is_directory(error)) continue;
-    for (const auto& run : fs::directory_iterator(node.path(), error)) {
-      if (run.is_directory(error) && !result_files(run.path()).empty()) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
-  std::vector<fs::path> files;
-  for (const fs::path& path : files_or_folders) {
-    std::error_code error;
-    if (!is_folder(path)) {
-      files.push_back(path);
-      continue;
-    }
-    const TimedCall call("list", path);
-    std::vector<fs::path> inside = result_files(path);
-    if (inside.empty()) {
-      for (const auto& entry : fs::directory_iterator(path)) {
-        // Stored tuning choices are JSON files in a folder next to the runs.
-        if (!entry.is_directory(error) || entry.path().filename() == "choices") continue;
-        const auto below = result_files(entry.path());
-        inside.insert(inside.end(), below.begin(), below.end());
-      }
-      std::sort(inside.begin(), inside.end());
-    }
-    if (inside.empty() && fs::is_regular_file(path / soak_file, error)) {
-      throw InputError(shown(path).string() +
-                       ": a soak, whose rounds were judged as they were measured; its verdict is " +
-                       (path / "verdict.json").string() + " (--verdict), and rounds/ has the last");
-    }
-    if (inside.empty() && has_runs_of_nodes(path)) {
-      throw InputError(
-          shown(path).string() +
-          ": has runs of several nodes; judge them together with shakedown fleet --results=" + shown(path).string());
-    }
-    if (inside.empty())
-      throw InputError(shown(path).string() + ": no result files (*.json) in this folder; run the benchmarks");
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  std::vector<Results> all;
-  std::set<fs::path> seen;  // a file that is named twice is read once
-  for (const fs::path& file : files) {
-    if (seen.insert(followed(file)).second) all.push_back(read_results(file));
-  }
-  return all;
 }
 
 }  // namespace shakedown
