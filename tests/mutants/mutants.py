@@ -29,7 +29,7 @@ fixtures/pairs/pairing.cpp fixtures/ranks/rendezvous.cpp fixtures/liveness/watch
 launch/agreement.cpp launch/choice.cpp launch/supervisor.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp launch/rank_program.cpp
 launch/run_folder.cpp
 thresholds/rules/crashed.cpp thresholds/rules/crosscheck.cpp thresholds/rules/gpu_errors.cpp thresholds/judge/judge.cpp thresholds/rules/leaked_memory.cpp
-thresholds/rules/machine.cpp thresholds/rules/rules.cpp thresholds/rules/contradiction.cpp thresholds/units/missed_limits.cpp thresholds/rules/rule.cpp thresholds/rules/transport.cpp thresholds/rules/validity.cpp
+thresholds/rules/machine.cpp thresholds/rules/rules.cpp thresholds/rules/contradiction.cpp thresholds/units/missed_limits.cpp thresholds/rules/rule.cpp thresholds/rules/fact_texts.cpp thresholds/rules/transport.cpp thresholds/rules/validity.cpp thresholds/rules/possible.cpp
 """.split()
 FAILING_CALLS = "tests/faults/failing_calls.py"
 PROGRAMS = ["base_test", "thresholds_tests", "judging_tests", "report_tests", "launch_test", "supervision_test", "fixtures_test",

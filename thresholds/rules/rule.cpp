@@ -17,6 +17,7 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/fact_texts.hpp"
 
 namespace shakedown {
 namespace {
@@ -45,21 +46,6 @@ bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
   if (rank < numbers.size() && numbers[rank]) return *numbers[rank] != 0;
   const auto texts = rank_texts(benchmark, rule.where);
   return numbers.empty() && rank < texts.size() && texts[rank];
-}
-
-// Compares versions number by number, so that "535.129.03" is at least "535.54".
-bool at_least(std::string_view version, std::string_view least) {
-  const auto next = [](std::string_view& text) {
-    const auto dot = std::min(text.find('.'), text.size());
-    const double number = std::atof(std::string(text.substr(0, dot)).c_str());
-    text.remove_prefix(std::min(dot + 1, text.size()));
-    return number;
-  };
-  while (!least.empty()) {
-    const double have = next(version), want = next(least);
-    if (have != want) return have > want;
-  }
-  return true;
 }
 
 class RuleJudge {
@@ -261,40 +247,13 @@ class RuleJudge {
   /// Adds the different texts of the ranks, which explain a number or its absence.
   void explain_by_texts(const std::vector<int>& ranks) {
     constexpr std::size_t most = 4;
-    const auto texts = rank_texts(*benchmark_, rule_.metric);
-    std::vector<std::string> said;
-    for (const int rank : ranks) {
-      if (texts.empty() || !texts[static_cast<std::size_t>(rank)]) continue;
-      const std::string& text = *texts[static_cast<std::size_t>(rank)];
-      if (std::find(said.begin(), said.end(), text) == said.end()) said.push_back(text);
-    }
+    const auto said = different_texts(*benchmark_, rule_.metric, ranks);
     for (std::size_t i = 0; i < std::min(said.size(), most); ++i) set(finding_, finding_.status, said[i]);
     if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
   }
 
-  /// Returns the fact of each rank as text. Amounts of memory within 1 % of their median count as equal, because what
-  /// the kernel reserves differs slightly.
-  std::vector<std::optional<std::string>> values_as_texts() const {
-    const auto numbers = rank_values(*benchmark_, rule_.metric);
-    if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
-    const bool is_memory = unit_of(rule_.metric) == "GB";
-    std::vector<double> known;
-    for (const auto& number : numbers) {
-      if (number) known.push_back(*number);
-    }
-    std::sort(known.begin(), known.end());
-    const double middle = known.empty() ? 0 : known[known.size() / 2];
-    std::vector<std::optional<std::string>> texts(numbers.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (!numbers[i]) continue;
-      const bool near = is_memory && std::abs(*numbers[i] - middle) <= 0.01 * std::abs(middle);
-      texts[i] = number_text(near ? middle : *numbers[i]);
-    }
-    return texts;
-  }
-
   void judge_sameness() {
-    const auto values = values_as_texts();
+    const auto values = values_as_texts(*benchmark_, rule_.metric);
     if (values.empty()) return set(finding_, Status::missing, "was not read");
     if (judge_silence(values)) return;
     const auto ranks = wanted_ranks();
@@ -327,7 +286,7 @@ class RuleJudge {
       const std::string& value = *values[static_cast<std::size_t>(rank)];
       const auto& known = rule_.limits.equals_text;
       if (!known.empty() && std::find(known.begin(), known.end(), value) != known.end()) continue;
-      if (known.empty() && at_least(value, *rule_.limits.at_least)) continue;
+      if (known.empty() && is_at_least(value, *rule_.limits.at_least)) continue;
       if (offenders.empty()) first = value;
       offenders.push_back(named(rank));
     }

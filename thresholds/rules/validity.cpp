@@ -3,11 +3,11 @@
 #include "thresholds/rules/validity.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
 #include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/possible.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
@@ -25,33 +25,6 @@ constexpr double tolerance = 0.1;
 // Tolerance between the rate per clock, whose steps are counted separately, and the clock of the timed steps. The two
 // figures differ by 0.5 % at constant power, and by more while a GPU warms up.
 constexpr double clock_tolerance = 0.2;
-
-// GB/s of one PCIe lane in one direction, by generation, after its encoding (PCI-SIG).
-constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
-
-// Returns the possible range of a figure. For a figure that is not in the catalogue, a name that ends in a unit means
-// that it was timed or counted, so it must be above zero.
-ValueRange range_of(const Key& key, const std::string& metric) {
-  if (key.family() == "preflight") return ValueRange::not_negative;
-  if (const Metric* row = find_metric(key, metric)) return row->range;
-  return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
-}
-
-// True for a GPU with a Grace CPU, which reaches it by NVLink-C2C in addition to a PCIe link.
-bool is_grace(const RankFacts& rank) {
-  return rank.device.rfind("NVIDIA GH", 0) == 0 || rank.device.rfind("NVIDIA GB", 0) == 0;
-}
-
-// Returns the rate of the widest PCIe link of all GPUs in one direction, if pre-flight has read it.
-std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
-  const auto gpu = benchmarks.find("preflight/of:gpu");
-  if (gpu == benchmarks.end() ||
-      std::any_of(gpu->second.context->ranks.begin(), gpu->second.context->ranks.end(), is_grace))
-    return std::nullopt;
-  const auto gen = largest_value(gpu->second, "pcie_gen_max"), width = largest_value(gpu->second, "pcie_width_max");
-  if (!gen || !width || !(*gen >= 1 && *gen < lane_gb_per_s.size())) return std::nullopt;
-  return lane_gb_per_s[static_cast<std::size_t>(*gen)] * *width;
-}
 
 class RowCheck {
  public:
@@ -101,25 +74,8 @@ class RowCheck {
 
   // --- each figure by itself, and the run's against the ranks' ---
 
-  /// The possible values of a metric on devices of the same kind.
-  struct Possible {
-    ValueRange range = ValueRange::any;
-    double least = -HUGE_VAL;
-    std::optional<double> ceiling;
-  };
-
   Possible possible(const std::string& metric, const Metric* known, const RankFacts& facts) const {
-    Possible values;
-    values.range = range_of(row_.key, metric);
-    if (metric == "latency_us" && context_.backend == Backend::cuda) values.least = least_latency_us;
-    if (family_ == "preflight" || known == nullptr || known->ceiling == nullptr) return values;
-    Scale scale = scale_;
-    scale.memory_gb = static_cast<double>(facts.memory_bytes.value_or(0)) * 1e-9;
-    scale.power_limit_w = facts.power_limit_w.value_or(0);
-    scale.sm_mhz_max = facts.sm_mhz_max.value_or(0);
-    static const Peaks none;
-    values.ceiling = shakedown::ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, known->name, scale);
-    return values;
+    return possible_values(row_.key, metric, known, {context_.backend, scale_, facts, profile_});
   }
 
   void check(const std::string& metric, double value, const Possible& can, std::optional<std::size_t> rank) {
