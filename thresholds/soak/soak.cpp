@@ -1,5 +1,4 @@
-// Judges a series of rounds. This file is long because it has one rule for each thing that only a series shows, and all
-// rules use the same rounds.
+// Judges a series of rounds, with one rule for each thing that only a series shows.
 //
 // - A fact, an error or wrong data counts in any round.
 // - A value that misses a limit or trails its peers counts if it does so in half of the rounds. It also counts if it
@@ -20,12 +19,14 @@
 
 #include "base/text.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/soak/deviant_bits.hpp"
+#include "thresholds/soak/troubles.hpp"
 
 namespace shakedown {
 namespace {
 
-constexpr double slow_round_share = 0.15, sigmas = 6, max_chance = 0.1;
-constexpr std::size_t min_rounds_of_long_soak = 20, rows_for_one_round = 3;
+constexpr double slow_round_share = 0.15, sigmas = 6;
+constexpr std::size_t rows_for_one_round = 3;
 constexpr double hour = 3600;
 
 /// True for counters that stay constant on a healthy GPU. All other counters only cost time, or programs cause them.
@@ -37,28 +38,6 @@ std::string signed_percent(double part) {
   const auto text = percent_text(std::abs(part));
   return (part < 0 ? "-" : "+") + text;
 }
-
-int worth(Status status) {
-  switch (status) {
-    case Status::pass:
-    case Status::waived: return 0;
-    case Status::inconclusive: return 1;
-    case Status::no_reference: return 2;
-    case Status::missing: return 3;
-    case Status::invalid: return 4;
-    case Status::fail: return 5;
-  }
-  return 5;
-}
-
-/// The same fault at the same place, in one or more rounds.
-struct Trouble {
-  Status worst = Status::pass;
-  bool figure = true;
-  std::vector<std::size_t> rounds;
-  std::set<std::string> keys;
-  std::string detail;  // detail of the first round
-};
 
 class Judge {
  public:
@@ -183,13 +162,6 @@ class Judge {
     judge_units();
   }
 
-  /// True if the round ended early and the machine is not the cause, which means that its ranks did not die.
-  static bool is_unmeasured(const SoakRound& round) {
-    const auto died = [](const auto& finding) { return finding.key == round_key && finding.status == Status::missing; };
-    return round.state == State::incomplete && !round.findings.empty() &&
-           std::none_of(round.findings.begin(), round.findings.end(), died);
-  }
-
   /// Checks that each bad round has a reason, and that each good round has judged something.
   void judge_rounds() {
     Places silent, nothing;
@@ -244,49 +216,9 @@ class Judge {
     }
   }
 
-  /// True if these are at least half of all rounds, or if more of them follow each other than their frequency explains
-  /// by chance. A healthy GPU near a limit misses it in one round of five, all day.
-  bool lasts(const std::vector<std::size_t>& rounds) const {
-    if (2 * rounds.size() >= rounds_.size()) return true;
-    std::size_t run = 1, longest = 1;
-    for (std::size_t i = 1; i < rounds.size(); ++i) {
-      run = rounds[i] == rounds[i - 1] + 1 ? run + 1 : 1;
-      longest = std::max(longest, run);
-    }
-    if (longest < (rounds_.size() < min_rounds_of_long_soak ? 2 : 3)) return false;
-    const auto all = static_cast<double>(rounds_.size()), in_a_row = static_cast<double>(longest);
-    const double odds = (static_cast<double>(rounds.size()) - in_a_row + 0.5) / (all - in_a_row + 1);
-    return all * std::pow(odds, in_a_row) < max_chance;
-  }
-
   void judge_troubles() {
-    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // by fault and place
-    for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      const bool unmeasured = is_unmeasured(rounds_[i]);
-      for (const RoundFinding& finding : rounds_[i].findings) {
-        // Names a fact by its own name, but values and data by their family, because a slow GPU misses dozens of
-        // limits.
-        const auto family = family_of(finding.key);
-        const bool fact = family == "machine" || family == "preflight";
-        const auto end = finding.key.find("/rank:");
-        auto what = fact ? finding.key.substr(0, end) + (finding.metric.empty() ? "" : "/" + finding.metric)
-                         : (finding.figure ? "" : "data/") + family;
-        auto places = finding.places;
-        if (family == "suspect") places = {joined(places)};  // both ends of a link are one suspect
-        if (places.empty()) places.emplace_back();
-        for (const std::string& place : places) {
-          Trouble& trouble = troubles[{what, place}];
-          if (trouble.rounds.empty()) trouble.detail = finding.detail;
-          if (trouble.rounds.empty() || trouble.rounds.back() != i) trouble.rounds.push_back(i);
-          const Status status = unmeasured ? Status::inconclusive : finding.status;
-          if (worth(status) > worth(trouble.worst)) trouble.worst = status;
-          trouble.figure = trouble.figure && finding.figure;
-          trouble.keys.insert(finding.key);
-        }
-      }
-    }
-    for (const auto& [where, trouble] : troubles) {
-      const bool counts = !trouble.figure || lasts(trouble.rounds);
+    for (const auto& [where, trouble] : troubles_of(rounds_)) {
+      const bool counts = !trouble.figure || lasts(trouble.rounds, rounds_.size());
       std::string keys = *trouble.keys.begin();
       if (trouble.keys.size() > 1) keys += " and " + std::to_string(trouble.keys.size() - 1) + " more";
       std::string others;
@@ -309,14 +241,6 @@ class Judge {
     return "; it was in use by " + *others[*rank];
   }
 
-  /// Calls visit(round, value) for each value of a unit over the rounds.
-  template <class Visitor>
-  void each(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
-    for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      if (const auto value = rounds_[i].value(columns, name, unit)) visit(i, *value);
-    }
-  }
-
   void judge_counters() {
     for (const std::string& name : soak_.names(&SoakRound::counters)) {
       for (const std::string& unit : names_) {
@@ -324,7 +248,7 @@ class Judge {
         std::optional<double> first, last;
         double more = 0;
         std::vector<std::size_t> grown;
-        each(&SoakRound::counters, name, unit, [&](std::size_t i, double value) {
+        each_value(soak_, &SoakRound::counters, name, unit, [&](std::size_t i, double value) {
           if (last && value > *last) {
             more += value - *last;
             grown.push_back(i);
@@ -345,48 +269,14 @@ class Judge {
     }
   }
 
-  /// Compares a unit with itself: finds rounds in which its bits differ from most of its rounds with the same input and
-  /// algorithm.
+  /// Compares a unit with itself: its bits must be those of its other rounds with the same input and algorithm.
   void judge_bits() {
-    std::map<std::string, std::set<std::size_t>> deviant;  // by unit: rounds in which it differs
-    std::map<std::string, std::string> example;
-    for (const std::string& name : soak_.names(&SoakRound::bits)) {
-      std::map<std::size_t, std::map<double, std::size_t>> same;  // by round and value: number of units with this value
-      std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
-      for (const std::string& unit : names_) {
-        std::map<double, std::size_t> votes;
-        std::vector<std::pair<std::size_t, double>> values;
-        each(&SoakRound::bits, name, unit, [&](std::size_t i, double value) {
-          ++votes[value];
-          values.emplace_back(i, value);
-        });
-        if (votes.size() < 2) continue;
-        const double usual = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-                               return a.second < b.second;
-                             })->first;
-        for (const auto& [i, value] : values) {
-          if (value == usual) continue;
-          found[unit].emplace_back(i, value);
-          ++same[i][value];
-        }
-      }
-      for (const auto& [unit, rounds] : found) {
-        for (const auto& [i, value] : rounds) {
-          // Several GPUs do not fail in the same way by chance, so a library or a setting has changed.
-          if (same[i][value] > 1) continue;
-          deviant[unit].insert(i);
-          example.emplace(unit, name);
-        }
-      }
-    }
-    for (const auto& [unit, rounds] : deviant) {
-      const std::vector<std::size_t> all(rounds.begin(), rounds.end());
-      const auto& name = example[unit];
+    for (const auto& [unit, bits] : deviant_bits(soak_, names_)) {
       add_at("watch/bits", unit, Status::fail, true,
              "the GPU computed different bits than in its other rounds from the same input with the same algorithm "
              "(silent data "
              "corruption), " +
-                 when(all) + ": " + name.substr(0, name.find(' ')));
+                 when(bits.rounds) + ": " + bits.example.substr(0, bits.example.find(' ')));
     }
   }
 

@@ -88,6 +88,15 @@ struct Soak {
   std::set<std::string> names(const ByRank SoakRound::*columns) const;
 };
 
+/// Calls visit(round, value) for each value of a unit over the rounds.
+template <class Visitor>
+void each_value(const Soak& soak, const ByRank SoakRound::*columns, const std::string& name, const std::string& unit,
+                Visitor visit) {
+  for (std::size_t i = 0; i < soak.rounds.size(); ++i) {
+    if (const auto value = soak.rounds[i].value(columns, name, unit)) visit(i, *value);
+  }
+}
+
 /// Returns the plan, or a round, as a line of JSON for the file of the soak. The plan is the first line.
 std::string soak_line(const SoakPlan&);
 std::string soak_line(const SoakRound&);
