@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thresholds/rehearsal/figures.hpp"
 #include "thresholds/rehearsal/machine.hpp"
 #include "thresholds/rehearsal/plan.hpp"
 #include "thresholds/rehearsal/random.hpp"
@@ -49,16 +50,13 @@ class Fleet {
   std::vector<double> measure(std::string_view key, std::string_view metric, int rank, int times) const;
 
  private:
-  struct Drawn;  // the time of each rank
-
   double network_delay(Random&, bool across) const;
   void add_errors(const Planned&, Row&) const;
   Row row_of(const Planned&, double when, int number) const;
-  Drawn drawn(const Planned&, double when, int number) const;
-  void draw_local(const Planned&, double when, int number, Drawn&) const;
-  void draw_collective(const Planned&, int number, Drawn&) const;
-  void draw_step(const Planned&, double when, int number, Drawn&) const;
-  void draw_pairs(const Planned&, int number, Drawn&) const;
+  void draw_local(const Planned&, double when, int number, Times&) const;
+  void draw_collective(const Planned&, int number, Times&) const;
+  void draw_step(const Planned&, double when, int number, Times&) const;
+  void draw_pairs(const Planned&, int number, Times&) const;
   double collective_seconds(const Planned&, int first_host, int hosts) const;
   double clock(const Planned&, int rank, double when) const;
   double rate(const Planned&, int rank) const;
