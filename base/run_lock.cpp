@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 
 #include "base/files.hpp"
 #include "base/held_folder.hpp"
+#include "base/host_name.hpp"
 #include "base/process.hpp"
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
@@ -16,12 +16,6 @@ namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string host() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 }  // namespace
 
@@ -34,7 +28,7 @@ bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner
 
 void write_lock(const fs::path& lock, const Owner& owner) {
   RunFile(lock, RunFile::Mode::replace)
-      .write("host: " + host() + "\nprocess: " + std::to_string(owner.pid) + "\nsince: " + utc_now() +
+      .write("host: " + system_host_name() + "\nprocess: " + std::to_string(owner.pid) + "\nsince: " + utc_now() +
              "\nstart: " + owner.started + "\n");
 }
 
@@ -46,7 +40,7 @@ std::string who(const fs::path& lock) {
 }
 
 std::optional<Owner> owner_here(const fs::path& lock) {
-  if (field_of(lock, "host") != host()) return std::nullopt;
+  if (field_of(lock, "host") != system_host_name()) return std::nullopt;
   return Owner{std::atoi(field_of(lock, "process").value_or("0").c_str()), field_of(lock, "start").value_or("")};
 }
 

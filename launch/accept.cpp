@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/files.hpp"
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
@@ -224,8 +225,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   // Before any measurement, so that errors in these files are reported early.
   auto references = read_references(options.judge);
   const auto ledger = checked_ledger(options);
-  if (options.gate && ledger)
-    references.own_runs = newest_accepted_runs(*ledger, name_of_this_host(process_environment()).name());
+  if (options.gate && ledger) references.own_runs = newest_accepted_runs(*ledger, host_name(process_environment()));
   options.judge.references = std::make_shared<const GivenReferences>(std::move(references));
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);

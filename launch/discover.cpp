@@ -1,9 +1,6 @@
 #include "launch/discover.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <filesystem>
 #include <iterator>
@@ -13,6 +10,7 @@
 #include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/host_list.hpp"
+#include "base/host_name.hpp"
 #include "base/process.hpp"
 #include "launch/hosts.hpp"
 #include "launch/visible_gpus.hpp"
@@ -55,17 +53,10 @@ void find_gpus(HostAnswer& answer, const Environment& environment) {
 
 }  // namespace
 
-HostAnswer name_of_this_host(const Environment& environment) {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  HostAnswer answer;
-  answer.host = one_line(name.data());
-  if (auto node = environment("SHAKEDOWN_NODE"); node && !node->empty()) answer.node = one_line(*node);
-  return answer;
-}
-
 HostAnswer answer_of_this_host(const Environment& environment) {
-  HostAnswer answer = name_of_this_host(environment);
+  HostAnswer answer;
+  answer.host = system_host_name();
+  answer.node = given_host_name(environment);
   answer.boot_id = line_of("/proc/sys/kernel/random/boot_id");
   find_gpus(answer, environment);
   const auto mask = gpu_mask(environment);

@@ -14,7 +14,7 @@ namespace shakedown {
 /// The answer of one host.
 struct HostAnswer {
   std::string host;
-  std::optional<std::string> node;  // node name if the host is a pod (SHAKEDOWN_NODE)
+  std::optional<std::string> node;  // the name in results, if it is another (base/host_name.hpp)
   std::optional<std::string> boot_id;
   std::vector<std::string> gpus;    // UUIDs; PCI addresses or device nodes if NVML does not report UUIDs
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
@@ -34,9 +34,6 @@ void members(Archive& archive, HostAnswer& answer) {
   archive("usable_gpus", answer.usable_gpus)("driver_hangs", answer.driver_hangs);
   archive("mask_ignored", answer.mask_ignored);
 }
-
-/// Returns only the names of this host, without looking for GPUs.
-HostAnswer name_of_this_host(const Environment&);
 
 /// Returns the answer of this host. On a simulated machine (SHAKEDOWN_SYSFS), it reads only the simulated bus.
 HostAnswer answer_of_this_host(const Environment&);

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/host_name.hpp"
 #include "kernels/cuda/facts.hpp"
 
 namespace shakedown::cuda {
@@ -21,9 +21,7 @@ constexpr auto level = "NCCL_DEBUG", subsystems = "NCCL_DEBUG_SUBSYS", file_name
 
 /// Expands NCCL's placeholders: %h is the host name up to its first dot, %p the process id.
 std::string expanded(const std::string& pattern) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  const std::string name = host.data();
+  const std::string name = system_host_name();
   std::string path;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <map>
 
+#include "base/host_name.hpp"
+
 namespace shakedown::discover_test {
 namespace {
 
@@ -35,6 +37,20 @@ TEST(Discovery, AHostIsCountedOnceAndTwoOfOneNameAreTwo) {
 TEST(Discovery, WhoDoesNotAnswerIsNamed) {
   EXPECT_EQ(absent_hosts({"a.local", "b.local", "c.local"}, {host("a"), host("C.local")}), (Names{"b.local"}));
   EXPECT_EQ(absent_hosts({"10.0.0.1", "10.0.0.2"}, {host("a"), host("b")}), Names{}) << "they have other names";
+}
+
+TEST(Discovery, AHostHasTheNameThatResultsGiveIt) {
+  std::map<std::string, std::string> variables{{"SHAKEDOWN_SYSFS", "/nonexistent"}, {"SHAKEDOWN_NODE", "gpu-7"}};
+  const auto environment = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  EXPECT_EQ(answer_of_this_host(environment).name(), "gpu-7");
+  variables["SHAKEDOWN_HOST"] = "h1";
+  EXPECT_EQ(answer_of_this_host(environment).name(), "h1");
+  EXPECT_EQ(host_name(environment), "h1") << "as the record of a gate has it";
+  variables["SHAKEDOWN_HOST"] = variables["SHAKEDOWN_NODE"] = "";
+  EXPECT_EQ(answer_of_this_host(environment).name(), system_host_name());
 }
 
 TEST(Discovery, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
