@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "base/files.hpp"
 #include "base/host_name.hpp"
+#include "base/interfaces.hpp"
 #include "base/text.hpp"
 #include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
@@ -140,11 +142,23 @@ Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& pr
 
 namespace {
 
+/// Throws InputError if the ranks run on this host only, and this host lacks the interface that the user has named. The
+/// ranks of other hosts check theirs in pre-flight.
+void require_interface(const AcceptOptions& options, const Launch& start) {
+  if (options.interface.empty() || !start.discovery.empty() || rank_of(process_environment())) return;
+  std::vector<std::string> names;
+  for (const auto& each : own_interfaces()) names.push_back(each.name);
+  if (std::find(names.begin(), names.end(), options.interface) != names.end()) return;
+  throw InputError("--interface: this host has no interface " + options.interface + " that is up; it has " +
+                   joined(names));
+}
+
 /// Judges the run. A run without results also gets a verdict.
 Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& programs, RunFolder& run, Signals& signals) {
   try {
     stop_if_told(signals);
     auto start = agreed_launch(options, process_environment(), signals);
+    require_interface(options, start);
     // Checks --scaling before any measurement, so that contradictory flags are reported early.
     if (options.scaling) fewer_nodes(options, start, programs);
     return judge_run(options, start, programs, run, signals, judge_apart);

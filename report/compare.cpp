@@ -58,12 +58,14 @@ std::vector<const Change*> ordered(const Regression& regression) {
 }
 
 /// Returns the last line, such as "COMPARE: B is worse in 2 figures and better in 0 of 136 in both: GEMM ... -4.1 %".
-std::string last_line(const Regression& regression, const std::vector<const Change*>& changes) {
+std::string last_line(const std::vector<const Change*>& changes) {
   const auto count = [&](Trend trend) {
     return std::count_if(changes.begin(), changes.end(), [&](const Change* c) { return c->trend == trend; });
   };
+  const auto both =
+      std::count_if(changes.begin(), changes.end(), [](const Change* c) { return c->before && c->after; });
   std::string line = fmt::format("COMPARE: B is worse in {} and better in {} of {} figures in both",
-                                 count(Trend::worse), count(Trend::better), regression.compared);
+                                 count(Trend::worse), count(Trend::better), both);
   if (count(Trend::worse) > 0) {
     const Change& worst = *changes.front();
     line += fmt::format(": {} {:+.1f} %", named_text(worst.key, worst.metric), worst.percent.value_or(0));
@@ -123,7 +125,7 @@ int compare(const Arguments& arguments) {
   std::fputs(table.text(style.table()).c_str(), stdout);
   if (!arguments.prices.empty()) std::fputs(compared_costs(regression, arguments.prices, style).c_str(), stdout);
   for (const auto& note : regression.notes) std::printf("note: %s\n", printable(note).c_str());
-  std::puts(last_line(regression, changes).c_str());
+  std::puts(last_line(changes).c_str());
   return 0;
 }
 

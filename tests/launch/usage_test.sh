@@ -69,6 +69,8 @@ run 2 "$shakedown" report --results nosuch --verdict spaced.json
 expect "  and such an old report is replaced as well" grep -q '"verdict": "incomplete"' spaced.json
 run 2 "$shakedown" accept --families=preflight --backend=virtual --chip=h300 --results=runs
 expect "what ranks refuse is wrong usage" says "^error: --chip: .h300. is not a profile of a GPU"
+run 2 env SHAKEDOWN_INTERFACE=eth99 "$shakedown" accept --families=preflight --backend=host --results=runs
+expect "an interface that this host lacks is wrong usage, and no fault of it" says "^error: --interface: this host has no interface eth99 that is up; it has lo"
 SHAKEDOWN_RANKS=0 run 2 "$shakedown" accept --families=preflight --backend=host --results=runs
 expect "a wrong number of ranks too" says "^error: SHAKEDOWN_RANKS=0 measures nothing"
 echo 0123456789abcdef >others_may_read && chmod 644 others_may_read

@@ -42,6 +42,8 @@ hides() { expect "$1" eval '! grep -qE -- "$2" "$dom"'; }
 mkdir pages
 SHAKEDOWN_PAGES=$PWD/pages "$build/tests/report_tests" --gtest_filter='Page.*:RegressionPage.*' >/dev/null || fail "the pages are not made"
 cd pages || exit 1
+"$build/bin/shakedown" demo --out=../demo >/dev/null
+cp ../demo/page.html demo.html
 pages=(*.html)
 opened "${pages[@]}"
 of failing.html
@@ -56,6 +58,8 @@ shows "an outlier has a sign and not a colour alone" '2 node0 GPU 2</th>.*class=
 shows "a finding has its source" 'source: a &lt;b&gt;paper&lt;/b&gt;'
 shows "sections have links" '<nav aria-label="Sections">.*<a href="#findings">All findings</a>'
 shows "commands have a button that copies them" '<button type="button" class="copy">Copy</button>'
+of demo.html
+shows "a demo is called one" 'Injected fault</dt><dd>[^<]*demo: slow-hbm<'
 of stored.html
 shows "a PASS says yes" '<h1>Yes, use it</h1>'
 shows "  and how far the figures are from their floors" '([0-9]+) of \1 good, [0-9]+ % over its floors'
