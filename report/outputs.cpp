@@ -13,6 +13,7 @@
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
 #include "report/html/page.hpp"
+#include "report/html/tables.hpp"
 #include "report/junit.hpp"
 #include "report/markdown.hpp"
 #include "report/nagios.hpp"
@@ -80,6 +81,7 @@ const std::vector<Output<Fleet>>& outputs() {
   static const std::vector<Output<Fleet>> table{
       {"--json", "write each node with its state, reasons and next step as JSON", fleet_json},
       {"--csv", "write CSV with a row for each node", fleet_csv},
+      {"--html", "write a page with a row for each node", html_text},
   };
   return table;
 }
@@ -88,6 +90,7 @@ template <>
 const std::vector<Output<History>>& outputs() {
   static const std::vector<Output<History>> table{
       {"--json", "write node states, repairs and each figure over time as JSON", history_json},
+      {"--html", "write a page with node states, and each changed figure over time", html_text},
       {"--prometheus", "write the state of each node, and changed figures, for Prometheus", history_prometheus},
   };
   return table;
