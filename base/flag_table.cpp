@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "base/flags.hpp"
+#include "base/nearest_word.hpp"
 #include "base/parse_number.hpp"
 #include "base/text.hpp"
 
@@ -14,7 +15,8 @@ std::string one_of(const Flag& flag, const std::string& value) {
   std::erase(shown, ']');
   std::replace(shown.begin(), shown.end(), '|', ',');
   const auto choices = words_of_list(shown);
-  return std::find(choices.begin(), choices.end(), value) != choices.end() ? "" : "is not one of " + joined(choices);
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return "";
+  return "is not one of " + joined(choices) + did_you_mean(value, choices);
 }
 
 std::string list(const Flag&, const std::string& value) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/files.hpp"
+#include "base/nearest_word.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "report/rehearsal_outcome.hpp"
@@ -183,7 +184,8 @@ RehearsalPlan rehearsal_plan(const Arguments& arguments, const std::filesystem::
   }
   const auto known = known_noises(noise_folder);
   if (std::find(known.begin(), known.end(), flags.noise) == known.end())
-    throw InputError("--noise: \"" + flags.noise + "\" is unknown; take one of " + joined(known, ", "));
+    throw InputError("--noise: \"" + flags.noise + "\" is unknown; take one of " + joined(known) +
+                     did_you_mean(flags.noise, known));
   plan.noise = rehearsal::read_noise(noise_folder / (flags.noise + ".yaml"));
   plan.clusters = flags.clusters.value_or(usual_clusters(plan.shape));
   plan.seed = flags.seed;

@@ -27,6 +27,7 @@ for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat
   "launch --ranks=2|launch: --ranks=2 is not a program" "accept --again --results=empty|--again: empty/latest has no verdict of an earlier run" \
   "history --ledger=empty --due=7 node1|--due lists nodes, so it takes no node" "retest nosuch --ledger=empty|retest: .nosuch. has no event in" \
   "claim --node=a|it is a flag of ledger add" "accept --folder=$stored|has files that belong to no run" \
+  "accept --tier=ful|.ful. is not one of quick, full .did you mean full\?." "rehearse --hosts=2 --noise=mixd|.did you mean mixed\?." \
   "help nodse|unknown verb .nodse. .did you mean nodes\?." "regress --min-effect=2|--min-effect: .2. must be above 0"; do
   # shellcheck disable=SC2086  # words
   run 2 "$shakedown" ${typo%%|*}
