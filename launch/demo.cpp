@@ -7,7 +7,6 @@
 #include "launch/options.hpp"
 #include "report/judge_apart.hpp"
 #include "report/terminal.hpp"
-#include "thresholds/judge/headline.hpp"
 #include "thresholds/rehearsal/fleet.hpp"
 
 namespace shakedown {
@@ -68,8 +67,8 @@ int demo(const Arguments& given) {
   const int code = write_all_outputs(arguments.outputs, judged, "shakedown", exit_code(judged.verdict, arguments));
   const std::string text = terminal_text(judged.verdict, style_of(arguments));
   // The headline of a FAIL and the verdict stay the last two lines.
-  const auto headline = text.rfind(text_and_next(headline_of(judged.verdict)));
-  const auto end = headline > 0 ? headline : text.rfind('\n', text.size() - 2) + 1;
+  auto end = text.rfind('\n', text.size() - 2) + 1;
+  if (!is_good(judged.verdict.state)) end = text.rfind('\n', end - 2) + 1;
   const std::string again = " --results=" + folder.string() + " --allow-faults\n";
   std::printf(
       "%sdemo: no machine was measured; a generator made these results of 8 H200s (--fault=%s); the page is %s\n"

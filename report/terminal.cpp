@@ -266,6 +266,15 @@ std::string notes(const Verdict& verdict) {
   return out;
 }
 
+// Colours the state in the headline or in the verdict line.
+std::string with_colored_state(const std::string& line, State state, TerminalStyle style) {
+  const std::string word(name(state));
+  const auto at = line.find(word);
+  if (!style.color || at == std::string::npos) return line;
+  const char* const color = state == State::fail ? "31" : state == State::pass || state == State::fit ? "32" : "33";
+  return line.substr(0, at) + "\033[" + color + "m" + word + "\033[0m" + line.substr(at + word.size());
+}
+
 // Prints a good run on one screen of 24 lines: warnings, a figure of each family, and what was not judged.
 std::string good_text(const Verdict& verdict, TerminalStyle style) {
   std::string rest = printable(waivers(verdict)) + unjudged(verdict, style) + printable(judgements_text(verdict));
@@ -309,9 +318,11 @@ std::string finding_text(const Finding& finding) {
 }
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
-  const std::string headline = text_and_next(headline_of(verdict)) + "\n";
-  const std::string last = (is_good(verdict.state) ? "" : headline) + verdict_line(verdict) + "\n";
-  if (is_good(verdict.state) && !style.all) return headline + "\n" + good_text(verdict, style) + last;
+  const State state = verdict.state;
+  const std::string headline = with_colored_state(text_and_next(headline_of(verdict)), state, style) + "\n";
+  const std::string last =
+      (is_good(state) ? "" : headline) + with_colored_state(verdict_line(verdict), state, style) + "\n";
+  if (is_good(state) && !style.all) return headline + "\n" + good_text(verdict, style) + last;
   const auto block = [](const std::string& text) { return text.empty() ? "" : "\n" + text; };
   return headline + "\n" + culprits_text(verdict, style) + findings(verdict, style) +
          printable(reasons(verdict, style)) + block(unjudged(verdict, style)) + block(scaling(verdict, style)) + "\n" +

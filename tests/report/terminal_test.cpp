@@ -153,7 +153,10 @@ TEST(Terminal, GivesTheReasonsAboveTheVerdict) {
 
 TEST(Terminal, IsColouredOnlyWhenAsked) {
   EXPECT_EQ(terminal_text(failing()).find('\033'), std::string::npos);
-  EXPECT_NE(terminal_text(failing(), {true, 120, true}).find("\033[31mfail\033[0m"), std::string::npos);
+  const std::string colored = terminal_text(failing(), {true, 120, true});
+  EXPECT_NE(colored.find("\033[31mfail\033[0m"), std::string::npos);
+  EXPECT_EQ(colored.rfind("\033[31mFAIL\033[0m ", 0), 0u) << colored;
+  EXPECT_NE(colored.find("\nVERDICT: \033[31mFAIL\033[0m 7/8"), std::string::npos) << colored;
 }
 
 TEST(Terminal, ShowsAWarningAsAWarning) {
