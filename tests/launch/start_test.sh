@@ -28,9 +28,9 @@ for families in preflight preflight,jitter; do
   run "$code" "$build/bin/shakedown" accept --families="$families"
   expect "$families: a rank that dies in its start twice is started a third time, and that is said" \
     eval 'says "crashed during startup, launch 2 of 3 .rank 1 on .*: signal 11 .Segmentation fault" && [[ -s results/latest/preflight.json && $(wc -l <launches) -eq 3 ]]'
-  expect "  the result warns of it, and nothing crashed" eval 'prints "machine/start_attempts +3 launches .* warn" && ! prints machine/crashed'
+  expect "  the result warns of it, and nothing crashed" eval 'prints "^warn: machine/start_attempts: 3 launches" && ! prints machine/crashed'
   "$build/bin/shakedown" report --results=results >out
-  expect "  wherever it is judged" prints "^machine/start_attempts "
+  expect "  wherever it is judged" prints "^warn: machine/start_attempts: 3 launches"
   rm -f launches
   echo 9 >deaths
   run 3 "$build/bin/shakedown" accept --families="$families"
