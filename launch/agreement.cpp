@@ -19,12 +19,12 @@
 #include "launch/launcher_words.hpp"
 #include "launch/schedulers.hpp"
 #include "launch/time_left.hpp"
+#include "launch/words.hpp"
 
 namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 Words with(const Words& prefix, const Words& command) {
   Words all = prefix;

@@ -11,6 +11,7 @@
 #include "launch/hosts.hpp"
 #include "launch/rank_output.hpp"
 #include "launch/rank_program.hpp"
+#include "launch/words.hpp"
 #include "report/judge_apart.hpp"
 #include "thresholds/rules/start.hpp"
 
@@ -18,7 +19,6 @@ namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 /// Prints the failures of a family as soon as it is finished, because the other families take a while.
 void show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,

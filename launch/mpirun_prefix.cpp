@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "launch/words.hpp"
+
 namespace shakedown {
 namespace {
-
-using Words = std::vector<std::string>;
 
 // Options that take no value: those that `mpirun --help general` and its other topics list (Open MPI 4.1.4), and the
 // one-letter options of its manual page. All other options take one value, except `mca`, which takes two.

@@ -20,13 +20,13 @@
 #include "launch/launcher_words.hpp"
 #include "launch/local_ranks.hpp"
 #include "launch/mpirun_prefix.hpp"
+#include "launch/words.hpp"
 #include "node/dcgm.hpp"
 
 namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 constexpr int max_starts = 3;  // maximum number of starts if ranks crash before the first row
 constexpr std::size_t max_lines_heard = 500, max_lost_heard = 100'000;

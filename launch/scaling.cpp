@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/measure.hpp"
+#include "launch/words.hpp"
 #include "report/arguments.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 
@@ -17,7 +18,6 @@ namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 /// Returns the families in which all ranks work together. Only their results depend on the number of nodes.
 Words those_that_scale(const Words& families) {

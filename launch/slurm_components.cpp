@@ -7,11 +7,10 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/variables.hpp"
+#include "launch/words.hpp"
 
 namespace shakedown {
 namespace {
-
-using Words = std::vector<std::string>;
 
 std::string of_group(const std::string& variable, int group) {
   return variable + "_HET_GROUP_" + std::to_string(group);

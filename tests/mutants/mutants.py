@@ -26,7 +26,7 @@ SOURCES = """
 base/exit_code.cpp base/files.cpp base/replace_file.cpp base/run_lock.cpp
 fixtures/liveness/stalls.cpp base/door.cpp fixtures/liveness/fault.cpp fixtures/liveness/heartbeat.cpp fixtures/liveness/launcher.cpp fixtures/ranks/meeting.cpp fixtures/ranks/tcp_links.cpp fixtures/plan/options.cpp
 fixtures/pairs/pairing.cpp fixtures/ranks/rendezvous.cpp fixtures/liveness/watchdog.cpp
-launch/agreement.cpp launch/choice.cpp launch/supervisor.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp launch/rank_program.cpp
+launch/agreement.cpp launch/choice.cpp launch/with_mpirun.cpp launch/with_srun.cpp launch/with_tcp.cpp launch/supervisor.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp launch/rank_program.cpp
 launch/run_folder.cpp
 thresholds/rules/crashed.cpp thresholds/rules/crosscheck.cpp thresholds/rules/gpu_errors.cpp thresholds/judge/judge.cpp thresholds/rules/leaked_memory.cpp
 thresholds/rules/machine.cpp thresholds/rules/rules.cpp thresholds/rules/contradiction.cpp thresholds/units/missed_limits.cpp thresholds/rules/rule.cpp thresholds/rules/fact_texts.cpp thresholds/rules/transport.cpp thresholds/rules/validity.cpp thresholds/rules/possible.cpp
