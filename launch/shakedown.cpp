@@ -6,18 +6,16 @@
 //   build/bin/shakedown nodes --results=build/results --nodes=nodes
 //   build/bin/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
 //   build/bin/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/environment.hpp"
@@ -25,308 +23,27 @@
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/keeper.hpp"
-#include "base/nearest_word.hpp"
-#include "base/text.hpp"
-#include "base/timed_call.hpp"
-#include "base/utc.hpp"
-#include "certify/certificate.hpp"
-#include "certify/tarball.hpp"
 #include "launch/accept.hpp"
 #include "launch/agreement.hpp"
-#include "launch/choice.hpp"
-#include "launch/demo.hpp"
 #include "launch/job.hpp"
 #include "launch/local_ranks.hpp"
 #include "launch/options.hpp"
-#include "launch/soak.hpp"
+#include "launch/report_verbs.hpp"
 #include "launch/supervisor.hpp"
+#include "launch/verbs.hpp"
+#include "launch/words.hpp"
 #include "report/arguments.hpp"
-#include "report/baseline.hpp"
-#include "report/claim.hpp"
-#include "report/compare.hpp"
-#include "report/costs.hpp"
-#include "report/culprits.hpp"
 #include "report/fleet.hpp"
 #include "report/judge_apart.hpp"
-#include "report/ledger.hpp"
-#include "report/markdown.hpp"
-#include "report/node_commands.hpp"
 #include "report/outputs.hpp"
 #include "report/reason.hpp"
 #include "report/regress.hpp"
-#include "report/rehearse.hpp"
-#include "report/terminal.hpp"
-#include "report/verdict_json.hpp"
-#include "thresholds/judge/headline.hpp"
-#include "thresholds/results/measured.hpp"
 
 namespace shakedown {
 namespace {
 
-// Judges the results. If there are none, returns the stored verdict, which has no matrices of pairs.
-Judged judged(const Arguments& arguments) {
-  return judge_apart(arguments, [&]() -> Judged {
-    if (is_stored(arguments)) return {nullptr, {}, read_stored_verdict(arguments.outputs.at("--verdict"))};
-    return judge(arguments);
-  });
-}
-
-OutputFiles outputs_of(const Arguments& arguments) {
-  OutputFiles files = arguments.outputs;
-  if (is_stored(arguments)) files.erase("--verdict");
-  return files;
-}
-
-int report(const Arguments& arguments, const ReasonChannel& channel) {
-  if (arguments.results.size() == 1 && is_watch(arguments.results.front())) {
-    return report_watch(arguments.results.front(), arguments, channel);
-  }
-  const Judged all = judged(arguments);
-  const auto& measured = all.measured;
-  const Verdict& verdict = all.verdict;
-  const int code = write_all_outputs(outputs_of(arguments), all, "shakedown", exit_code(verdict, arguments));
-  if (arguments.explain && is_stored(arguments)) throw InputError("--explain needs --results; see --help");
-  if (arguments.explain && measured) {
-    std::fputs(explain(*measured, all.profiles, verdict, *arguments.explain).c_str(), stdout);
-    std::puts(verdict_line(verdict).c_str());
-  } else {
-    const TerminalStyle style = style_of(arguments);
-    if (measured && style.all) std::fputs(matrices_text(measured->files).c_str(), stdout);
-    if (measured && !arguments.prices.empty())
-      std::fputs(costs_text(measured->benchmarks, arguments.prices.front(), style.table()).c_str(), stdout);
-    std::fputs(terminal_text(verdict, style).c_str(), stdout);
-  }
-  if (arguments.judge.families.all()) channel.give(text(headline_of(verdict)));
-  return code;
-}
-
-// Each file is replaced atomically. The JSON file is last, so that a program that sees a new JSON file also sees new
-// host files.
-void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
-  const TimedCall call("create", folder);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  replace_file(folder / "good_nodes", host_file(list, NodeState::good));
-  replace_file(folder / "bad_nodes", host_file(list, NodeState::bad));
-  replace_file(folder / "nodes.json", nodes_json(list));
-}
-
-// Writes the host files, and prints commands for the scheduler.
-void act_on(const NodeList& list, const Arguments& arguments) {
-  if (arguments.nodes) write_nodes(*arguments.nodes, list);
-  if (arguments.scontrol) std::fputs(scontrol_commands(list).c_str(), stdout);
-  if (arguments.kubectl) std::fputs(kubectl_commands(list).c_str(), stdout);
-}
-
-void check_commands(const Arguments& arguments) {
-  if (arguments.scontrol && arguments.kubectl)
-    throw InputError("--scontrol and --kubectl cannot be combined; see --help");
-}
-
-int nodes(const Arguments& arguments) {
-  check_commands(arguments);
-  const Judged all = judged(arguments);
-  if (all.verdict.backend == Backend::virtual_gpu) {
-    throw InputError("nodes: --backend=virtual measured no node; measure with --backend=cuda");
-  }
-  write_outputs(outputs_of(arguments), all);
-  const NodeList list = decide_nodes(all.verdict);
-  act_on(list, arguments);
-  if (!arguments.nodes && !arguments.scontrol && !arguments.kubectl) std::fputs(nodes_json(list).c_str(), stdout);
-  const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
-  if (std::any_of(list.nodes.begin(), list.nodes.end(), bad)) return 1;
-  return list.undecided_because.empty() ? 0 : 3;
-}
-
-// If commands are requested, standard output has only commands.
-int fleet(const Arguments& arguments) {
-  check_commands(arguments);
-  const Fleet all = judge_fleet(arguments);
-  const double now = seconds_of(utc_now()).value_or(0);
-  std::FILE* const to = arguments.scontrol || arguments.kubectl ? stderr : stdout;
-  // Before the files, so that a file that cannot be written does not cost the verdict.
-  std::fputs(fleet_text(all, style_of(arguments), now).c_str(), to);
-  write_outputs(arguments.outputs, all);
-  act_on(all.list(), arguments);
-  return all.exit_code;
-}
-
-// Removes old host files if the input could not be judged, because then no node is proven good.
-void replace_nodes(const std::vector<std::string>& words, const std::string& why) {
-  const std::string start = "--nodes=";
-  for (const std::string& word : words) {
-    if (word.rfind(start, 0) != 0 || word == start) continue;
-    try {
-      write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
-    } catch (const CannotWrite& error) {
-      std::fprintf(stderr, "shakedown: %s\n", error.what());
-    }
-  }
-}
-
-int archive(const Arguments& arguments) {
-  if (arguments.results.size() != 1) throw InputError("archive needs --results=DIR, the folder of one run; see --help");
-  const auto& named = arguments.results.front();
-  if (!is_folder(named)) {
-    throw InputError(named.string() + (path_exists(named) ? ": is a file; archive packs the folder of a run"
-                                                          : ": no such folder; name that of a run"));
-  }
-  const TimedCall call("stat", named);
-  const auto folder = std::filesystem::weakly_canonical(named);
-  const auto files = result_files(folder);
-  std::vector<Results> first;  // empty if the results cannot be read; the archive includes them anyway
-  if (!files.empty()) input_error_of([&] { first.push_back(read_results(files.front())); });
-  refuse_virtual(first, "archive");
-  const auto out = arguments.out.value_or("shakedown-" + folder.filename().string() + ".tar");
-  write_tarball(folder, out);
-  std::puts(out.c_str());
-  return 0;
-}
-
-using Words = std::vector<std::string>;
-
-struct Call {
-  Words words;  // the words after the verb
-  Arguments arguments;
-  const ReasonChannel& channel;
-};
-
-struct Verb {
-  std::string name;   // such as "baseline create"
-  std::string usage;  // usage text after the name of the verb
-  std::string help;
-  enum { words, flags, arguments } reads;  // parsed by the verb itself, by the flag table, or by Arguments
-  int (*run)(const Call&);
-  std::ptrdiff_t operands = 0;  // number of words before and between the flags that are not flags
-
-  std::string taker() const {
-    std::string taker = name;
-    std::replace(taker.begin(), taker.end(), ' ', '_');
-    return taker;
-  }
-  std::ptrdiff_t size() const { return 1 + std::count(name.begin(), name.end(), ' '); }  // number of words in the name
-};
-
-const std::vector<Verb>& verbs() {
-  static const std::string stored = "[--results=F | --verdict=F] [flags]";
-  static const std::vector<Verb> rows{
-      {"accept", "[flags]", "measure this machine, or all hosts of the job, and judge", Verb::flags,
-       [](const Call& call) { return accept(call.words, call.channel); }},
-      {"measure", "[flags]", "measure without judging; prints the folder of the results", Verb::flags,
-       [](const Call& call) { return measure(call.words); }},
-      {"report", stored, "judge stored results, or show a stored verdict", Verb::arguments,
-       [](const Call& call) { return report(call.arguments, call.channel); }},
-      {"nodes", stored, "print ISOLATE, RESET or MONITOR for each node as JSON; exit 1 if one is bad", Verb::arguments,
-       [](const Call& call) { return nodes(call.arguments); }},
-      {"fleet", "--results=DIR[,DIR...] [flags]",
-       "judge the newest run of each node, and compare the GPUs of all nodes with each other", Verb::arguments,
-       [](const Call& call) { return fleet(call.arguments); }},
-      {"regress", "--results=F [--baseline=F | --store=DIR] [flags]",
-       "compare with a baseline or with earlier runs; exit 1 if anything is worse", Verb::arguments,
-       [](const Call& call) { return regress(call.arguments); }},
-      {"archive", "--results=DIR [--out=FILE]", "pack a run with its logs, without secrets", Verb::arguments,
-       [](const Call& call) { return archive(call.arguments); }},
-      {"certify", "--results=DIR --key=FILE [--site=F] [--out=FILE]", "sign a run with its rules and its verdict",
-       Verb::arguments, [](const Call& call) { return certify(call.arguments, SHAKEDOWN_VERSION); }},
-      {"verify", "FILE --signers=FILE [--site=F]",
-       "check a certificate, and judge its results again; exit 1 if it is refused", Verb::arguments,
-       [](const Call& call) { return verify(call.arguments, SHAKEDOWN_VERSION); }, 1},
-      {"baseline create", "--results=F,F --out=DIR [flags]", "combine results of good machines", Verb::arguments,
-       [](const Call& call) { return baseline("create", call.arguments); }},
-      {"baseline merge", "--baseline=F,F --out=DIR [flags]", "combine several baselines", Verb::arguments,
-       [](const Call& call) { return baseline("merge", call.arguments); }},
-      {"baseline show", "--baseline=F [flags]", "print a baseline", Verb::arguments,
-       [](const Call& call) { return baseline("show", call.arguments); }},
-      {"compare", "A B [flags]", "print two runs, or archives of runs, side by side", Verb::arguments,
-       [](const Call& call) { return compare(call.arguments); }, 2},
-      {"history", "[NODE|GPU|METRIC] --ledger=DIR [flags]",
-       "print the state of each node, or the history of one node, GPU (serial number) or metric", Verb::arguments,
-       [](const Call& call) { return history(call.arguments); }, 1},
-      {"retest", "NODE --ledger=DIR",
-       "print Slurm commands that repeat what failed on a node, or that return the node to service", Verb::arguments,
-       [](const Call& call) { return retest(call.arguments); }, 1},
-      {"ledger add", "--event=E --node=N [--reason=TEXT] | --results=F",
-       "add to the ledger: what was done to a node, or a stored run", Verb::arguments,
-       [](const Call& call) { return add_to_ledger(call.arguments); }},
-      {"claim", "--results=DIR [--ledger=DIR] [--site=F] [--price=N]",
-       "print a claim about a failed run: GPUs, figures, hours and money", Verb::arguments,
-       [](const Call& call) { return claim(call.arguments); }},
-      {"rehearse", "--hosts=N | --site=F [flags]",
-       "simulate a cluster of this size with faults: how surely an acceptance finds each", Verb::arguments,
-       [](const Call& call) { return rehearse(call.arguments, shipped_profiles() / "rehearsal/noise"); }},
-      {"demo", "[--fault=slow-hbm] [flags]", "show a verdict, its page and its commands without hardware",
-       Verb::arguments, [](const Call& call) { return demo(call.arguments); }},
-      {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]",
-       "print the hardware and software of this host", Verb::words,
-       [](const Call& call) { return inventory(call.words); }},
-      {"discover", "", "print the identity of this host as one line of JSON", Verb::words,
-       [](const Call& call) { return discover(call.words); }},
-      {"launch", "PROGRAM [ARGS]", "run a program on all ranks", Verb::words,
-       [](const Call& call) { return launch(call.words); }},
-  };
-  return rows;
-}
-
-std::string overview() {
-  std::string text = "usage: shakedown VERB [flags]\n\nverbs:\n";
-  for (const Verb& verb : verbs())
-    text += "  " + verb.name + std::string(17 - verb.name.size(), ' ') + verb.help + "\n";
-  return text +
-         "\nshakedown VERB --help, or help VERB, lists the flags of a verb; --version prints the version.\n"
-         "exit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no reference\n";
-}
-
-std::string help(const Verb& verb) {
-  return "usage: shakedown " + verb.name + " " + verb.usage + "\n\n" + verb.help + "\n" +
-         flags_help(all_flags(), verb.taker());
-}
-
 bool is_any_of(const std::string& word, std::initializer_list<const char*> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// Returns the verb with which the words begin; nullptr if they begin with none.
-const Verb* verb_of(const Words& words) {
-  for (const Verb& verb : verbs()) {
-    if (std::ssize(words) >= verb.size() &&
-        verb.name == joined(Words(words.begin(), words.begin() + verb.size()), " ")) {
-      return &verb;
-    }
-  }
-  return nullptr;
-}
-
-[[noreturn]] void refuse_verb(const Words& words) {
-  const std::string& verb = words.front();
-  if (verb == "roll") throw InputError("roll is now called discover");
-  if (verb.rfind("--", 0) == 0)
-    throw InputError("a verb is missing before \"" + verb + "\"" + did_you_mean(verb, {"--help", "--version"}) +
-                     "; see --help");
-  if (verb == "ledger") throw InputError("ledger: write ledger add; see ledger --help");
-  Words known{"baseline", "ledger", "help", "version"}, actions;
-  for (const Verb& row : verbs())
-    (row.size() == 1 ? known : actions).push_back(row.name.substr(row.name.find(' ') + 1));
-  if (verb != "baseline") {
-    throw InputError("unknown verb \"" + verb + "\"" + did_you_mean(verb, known) + "; see --help");
-  }
-  const std::string action = words.size() > 1 ? words[1] : "";
-  if (action.empty()) throw InputError("baseline: an action is missing; write baseline create, merge or show");
-  throw InputError("unknown action \"" + action + "\"" + did_you_mean(action, actions) +
-                   "; write baseline create, merge or show");
-}
-
-/// Prints the help of all verbs that begin with these words, or that of the program if there are none.
-int show_help(Words words) {
-  std::erase_if(words, [](const auto& word) { return word.starts_with('-') || word == "help"; });
-  const Verb* const asked = verb_of(words);
-  std::string text = words.empty() ? overview() : asked != nullptr ? help(*asked) : "";
-  for (const Verb& verb : verbs()) {
-    if (words.size() == 1 && verb.name.starts_with(words.front() + " "))
-      text += (text.empty() ? "" : "\n") + help(verb);
-  }
-  if (text.empty()) refuse_verb(words);
-  std::fputs(text.c_str(), stdout);
-  return 0;
 }
 
 /// Sends an event for a script that starts ranks (ci/with_cuda), because the script itself cannot authenticate.
