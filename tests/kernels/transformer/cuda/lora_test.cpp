@@ -309,8 +309,12 @@ TEST_F(CudaLora, WithQuantizedProductsIsTheHostsStep) {
     const auto good = cuda.step.check_quantized_products();
     EXPECT_TRUE(good.passed()) << good.first;
     const auto& weights = cuda.step.buffers().layers[0].quantized[0];
-    cuda.ops.copy_bytes(weights.scales, weights.scales + 1, sizeof(float));
-    EXPECT_FALSE(cuda.step.check_quantized_products().passed()) << "a wrong factor was not seen";
+    float factor = 0;
+    cuda.ops.copy_out(&factor, weights.scales, sizeof factor);
+    for (const float wrong : {2 * factor, factor}) {
+      cuda.ops.copy_in(weights.scales, &wrong, sizeof wrong);
+      EXPECT_EQ(cuda.step.check_quantized_products().passed(), wrong == factor);
+    }
   }
 }
 
