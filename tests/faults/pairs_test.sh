@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Pair rounds on eight hosts in namespaces, each with its own network on a bridge. Cases: healthy, one host at half the rate,
-# one pair that cannot communicate, one host that dies in a round. The culprit must be named, and the other hosts must finish.
+# one pair that cannot communicate, one host that is unplugged in a round, one that is powered off. The culprit must be named, and
+# the other hosts must finish.
 # Needs root (else exit code 77, skipped).
 #
-#   tests/faults/pairs_test.sh BUILD [--only=REGEX]     the cases that match: healthy slow pair dies late
+#   tests/faults/pairs_test.sh BUILD [--only=REGEX]     the cases that match: healthy slow pair dies late off
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2154,SC2317
 source "$(dirname "$0")/../shell.bash"
 only=.
@@ -155,5 +156,14 @@ if wants late; then
   measure late not0 '^\[7/.*allreduce' ip link set "${bridge}7" down
   expect "the host that died in an AllReduce is named, and no other" names_only late 'n7 does not answer any of its partners in an AllReduce'
   expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' late.json)" = 8
+fi
+if wants off; then
+  power_off() {
+    ip link set "${bridge}7" down
+    ip netns pids "${bridge}n7" | xargs -r kill -KILL
+  }
+  measure off not0 '^\[2/' power_off
+  expect "the host that was powered off is named, and no other" names_only off 'n7 does not answer'
+  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' off.json)" = 8
 fi
 finish

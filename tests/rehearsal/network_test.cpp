@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 #include <string>
 
@@ -72,6 +73,52 @@ int trees(int few, int nightly) { return testing_support::is_nightly() ? nightly
 
 TEST(Network, HealthyTreesNameNothing) {
   for (const int hosts : {3, 8, 64, 128}) expect_right("", trees(3, 100), hosts);
+}
+
+/// Multiplies the rate of each exchange of each row by random numbers, as where hosts share the cores of one machine.
+Results scattered(Results results, double sigma, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::lognormal_distribution<double> factor(0, sigma);
+  for (Row& row : results.rows) {
+    auto& ranks = row.by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      const auto& partner = ranks["partner"][rank];
+      if (!partner || *partner < static_cast<double>(rank)) continue;
+      const double slower = factor(random);
+      for (const auto end : {rank, static_cast<std::size_t>(*partner)}) {
+        if (auto& rate = ranks["busbw_gb_per_s"][end]) rate = *rate * slower;
+      }
+    }
+  }
+  return results;
+}
+
+// The fewer the hosts, the less is known of their scatter.
+TEST(Network, NamesNoHostWithinTheScatterOfAllPairs) {
+  for (const auto& [hosts, most] : {std::pair{3, 8}, {4, 2}, {8, 1}}) {
+    int accused = 0;
+    std::string last;
+    for (std::uint64_t seed = first_seed; seed < first_seed + 100; ++seed) {
+      Order tree = order("", hosts, 1, seed);
+      tree.shape.leaves_are_known = false;
+      const auto judgement = judged(scattered(measure(tree), 0.3 + 0.1 * static_cast<double>(seed % 8), seed));
+      if (judgement.suspects.empty()) continue;
+      ++accused;
+      last = std::to_string(seed) + ": " + text(judgement);
+    }
+    EXPECT_LE(accused, most) << hosts << " hosts, seed " << last;
+  }
+}
+
+TEST(Network, NamesASlowHostOfAFewBelowTheScatterOfAllPairs) {
+  std::size_t named = 0;
+  constexpr std::uint64_t trees = 100;
+  for (std::uint64_t seed = first_seed; seed < first_seed + trees; ++seed) {
+    Order tree = order("nic:0.5", 4, 1, seed);
+    tree.shape.leaves_are_known = false;
+    named += judged(scattered(measure(tree), 0.1, seed)).suspects.size() == 1 ? 1 : 0;
+  }
+  EXPECT_GE(named, 96U);
 }
 
 // Hosts without a known leaf switch once ended the judgement with an exception.

@@ -143,7 +143,7 @@ class FabricJudge {
       if (against_others(rounds_.reference, rail) >= slow) continue;
       const auto same = rounds_.same_rounds(rail);
       const double x = against_others(same.rates, rail);
-      if (x >= (same.rounds < enough_rounds ? slow_once : slow)) continue;
+      if (x >= (same.rounds < enough_rounds ? slow_once : slow) || !rounds_.is_below_scatter(x)) continue;
       const auto places = places_of(all_hosts(), rail);
       if (places.empty()) continue;
       const auto& hosts = rounds_.hosts;
@@ -394,7 +394,7 @@ class FabricJudge {
       }
     }
     if (first > 0 && (!rounds_.same_leaf(a, b) || first >= slow_sum * usual)) return;
-    if (best > 0 && (!again || best >= slow_sum * usual)) {
+    if (best > 0 && (!again || best >= slow_sum * usual || !rounds_.is_below_scatter(best / usual))) {
       ++noted_;
       return;
     }
@@ -440,12 +440,14 @@ class FabricJudge {
       return a.percent.value_or(0) > b.percent.value_or(0);
     });
     out_.judged = rounds_.hosts.size() >= least_hosts;
+    const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() : 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
       out_.findings.push_back(pairs_finding(
           Status::pass, fmt::format("{} hosts, {} rails: {}", rounds_.hosts.size(), rounds_.rails,
-                                    explained_sums_ == 0 ? "all pairs are equally fast"
-                                                         : "only pairs with slow ports of a GPU are slow")));
+                                    scattered > 0          ? "no host is slower than the scatter of the pairs"
+                                    : explained_sums_ == 0 ? "all pairs are equally fast"
+                                                           : "only pairs with slow ports of a GPU are slow")));
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", rounds_.hosts.size(), rounds_.rails,
                             out_.suspects.empty() ? "no outlier" : plural(out_.suspects.size(), "suspect"));
@@ -453,6 +455,10 @@ class FabricJudge {
       out_.said += fmt::format("; AllReduce of two hosts {:.4g} GB/s at the median", median(all_sums_));
     }
     if (noted_ > 0) out_.said += fmt::format("; {} slow in one round only", plural(noted_, "pair"));
+    if (scattered > 0) {
+      out_.said +=
+          fmt::format("; {} slower than others, but within the scatter of the pairs", plural(scattered, "NIC"));
+    }
     if (explained_sums_ > 0) {
       out_.said += fmt::format("; {} slow because of the ports of a GPU", plural(explained_sums_, "pair"));
     }

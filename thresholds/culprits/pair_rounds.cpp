@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/statistics.hpp"
 
 namespace shakedown {
+
+namespace {
+
+double standard_deviation(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  const double squares = std::accumulate(values.begin(), values.end(), 0.0, [&](double sum, double value) {
+    return sum + (value - mean) * (value - mean);
+  });
+  return count < 2 ? 0 : std::sqrt(squares / (count - 1));
+}
+
+}  // namespace
 
 RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
   std::map<std::size_t, double> best;  // by host: its best rate
@@ -106,6 +120,28 @@ void PairRounds::read_values() {
     }
   }
   std::sort(inside_.begin(), inside_.end());
+  read_scatter();
+}
+
+/// Uses the rounds inside leaf switches if these are known, because a slow uplink is not scatter. Omits the lowest of
+/// 50 values, which may be of a slow path.
+void PairRounds::read_scatter() {
+  constexpr std::size_t values_per_omission = 50;
+  std::vector<double> inside, all;
+  for (const auto& [place, values] : at) {
+    for (const Value& value : values) {
+      const bool is_second_end = !value.confirms && place.first > value.partner;
+      const double slower_end = std::min(best_rate(place), best_rate({value.partner, place.second}));
+      if (is_second_end || value.rate <= 0 || slower_end <= 0) continue;
+      all.push_back(std::log(value.rate / std::min(slower_end, reference[place.second])));
+      if (!value.across) inside.push_back(all.back());
+    }
+  }
+  auto& logarithms = inside.empty() ? all : inside;
+  std::sort(logarithms.begin(), logarithms.end());
+  logarithms.erase(logarithms.begin(),
+                   logarithms.begin() + static_cast<std::ptrdiff_t>(logarithms.size() / values_per_omission));
+  scatter_ = standard_deviation(logarithms);
 }
 
 std::vector<PairRounds::Place> PairRounds::unseen() const {
@@ -160,7 +196,17 @@ std::optional<double> PairRounds::best(const Place& place) const {
 
 bool PairRounds::low(const Place& place) const {
   const auto x = best(place);
-  return x && *x < slow;
+  return x && *x < slow && is_below_scatter(*x);
+}
+
+bool PairRounds::is_below_scatter(double x) const {
+  constexpr double deviations = 3;
+  return x <= 0 || -std::log(x) > deviations * scatter_;
+}
+
+std::size_t PairRounds::count_within_scatter() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      at, [&](const auto& entry) { return best(entry.first).value_or(1) < slow && !low(entry.first); }));
 }
 
 PairRounds::SameRounds PairRounds::same_rounds(std::size_t rail) const {

@@ -68,7 +68,12 @@ struct PairRounds {
   double best_rate(const Place&) const;
   /// Returns the best of all rounds relative to the reference; nullopt if there is no value.
   std::optional<double> best(const Place&) const;
+  /// True if the best of all rounds is slow, and below the scatter.
   bool low(const Place&) const;
+  /// True if the scatter of all rounds does not explain a rate of `x` times the usual one.
+  bool is_below_scatter(double x) const;
+  /// Returns the number of NICs that are slow, but not below the scatter.
+  std::size_t count_within_scatter() const;
   /// The exchanges between hosts whose rates are normal on all rails, or on all but one.
   struct SameRounds {
     std::vector<double> rates;  // by rail: median of the best rates of all hosts
@@ -103,9 +108,13 @@ struct PairRounds {
  private:
   void read_hosts(const std::map<std::string, std::string>& leaves);
   void read_values();
+  void read_scatter();
 
   std::vector<std::size_t> host_of_, rail_of_;  // by rank
   std::map<Place, std::vector<double>> out_rate_, in_rate_;
+  /// Standard deviation of the logarithm of a rate around the slower of the best rates of its two ends. Hosts that
+  /// share cores, for example, scatter by a factor.
+  double scatter_ = 0;
   std::vector<double> inside_;  // values between hosts of the same leaf switch, relative to `typical`, sorted
 };
 
