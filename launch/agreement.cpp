@@ -202,7 +202,8 @@ struct AskedHosts {
   std::string why_none;                        // set if no host answered
 };
 
-/// Asks all hosts at once. If no host answers, asks each host alone, because mpirun starts nothing if one host fails.
+/// Asks all hosts at once. Then asks each host alone that did not answer, because if one host fails, mpirun starts
+/// nothing, or ends what it has started.
 AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const Words& lost, Signals& signals) {
   Discovery call;
   const auto ending = run_jobs({discovery_job(options, launch, launch.discovery, call)}, signals).front();
@@ -215,6 +216,13 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
   if (!asked.hosts.empty()) {
     asked.absent = absent_hosts(launch.hosts, asked.hosts);
     for (const auto& host : asked.absent) asked.reasons.emplace(host, cause(host).text);
+    const auto silent = hosts_without(asked.absent, lost);
+    if (silent.size() < 2 || launch.alone.empty() || !ending.told.empty()) return asked;
+    auto alone = ask_each(options, launch, silent, signals);
+    for (const auto& [host, why] : alone.causes) asked.reasons[host] = why.text;
+    asked.hosts.insert(asked.hosts.end(), alone.answers.begin(), alone.answers.end());
+    asked.hosts = distinct_hosts(std::move(asked.hosts));
+    asked.absent = absent_hosts(launch.hosts, asked.hosts);
     return asked;
   }
   AskedAlone alone;

@@ -130,7 +130,7 @@ std::optional<std::string> measure_family(const AcceptOptions& options, const La
 
 Together measure_together(const AcceptOptions& options, const Launch& launch, const Programs& programs,
                           const fs::path& folder, const std::string& id, Signals& signals, Screen& screen) {
-  if (programs.families.size() < 2 || !path_exists(programs.of(resident))) return {true, false, {}};
+  if (programs.families.size() < 2 || !path_exists(programs.of(resident))) return {true, false, {}, {}};
   RankProgram program(options, launch, programs, folder, id, resident,
                       {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
@@ -158,9 +158,10 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
     return {};
   }
   program.require_end_of_gate(ending);
+  if (!program.measured && !program.lost.empty()) return {true, true, program.lost, program.why_unfit(ending)};
   program.record_crash(folder, missing.front());
   program.complain(ending, "ended in " + missing.front());
-  return {true, true, program.lost};
+  return {true, true, program.lost, {}};
 }
 
 int measure_as_rank(const AcceptOptions& options, const Launch& launch, const Programs& programs, Signals& signals) {
@@ -207,13 +208,17 @@ namespace {
 
 /// Returns the launch on the hosts that remain: without those that ranks reported as lost, and without those that do
 /// not answer. nullopt if there is only one host, if all hosts answer, or if no host would remain.
-std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Words& named,
+std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Together& together,
                                    Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
   Words lost = launch.absent;
-  for (const auto& host : promised_hosts(launch, named)) {
+  const auto named = promised_hosts(launch, together.lost);
+  const bool is_unfit = !together.why_unfit.empty();
+  for (const auto& host : named) {
     if (is_one_of(host, lost)) continue;
-    say("host " + host + " was reported lost by other hosts: the missing families are measured without it");
+    say("host " + host +
+        (is_unfit ? " cannot measure, so it is left out and counts as missing: " + together.why_unfit
+                  : " was reported lost by other hosts: the missing families are measured without it"));
     lost.push_back(host);
   }
   if (lost.size() >= launch.hosts.size()) return std::nullopt;
@@ -222,7 +227,10 @@ std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& l
   left.lost = launch.lost;
   for (const auto& [host, reason] : launch.reasons) left.reasons[host] = reason;
   const auto newly_absent = hosts_without(left.absent, launch.absent);
-  left.lost.insert(left.lost.end(), newly_absent.begin(), newly_absent.end());
+  for (const auto& host : newly_absent) {
+    if (!is_unfit) left.lost.push_back(host);
+    if (is_unfit && is_one_of(host, named)) left.reasons[host] = together.why_unfit;
+  }
   return left;
 }
 
@@ -239,7 +247,8 @@ std::optional<std::string> measure_families(const AcceptOptions& options, Launch
     if (launch.rank && together.died) return std::nullopt;
     screen.clear();
     const auto left =
-        together.died && launches < max_launches ? without_lost(options, launch, together.lost, signals) : std::nullopt;
+        together.died && launches < max_launches ? without_lost(options, launch, together, signals) : std::nullopt;
+    if (!left && !together.why_unfit.empty()) throw CannotRun(together.why_unfit);
     if (!left && together.died) say("the missing families are measured separately");
     if (!left) break;
     launch = *left;

@@ -29,6 +29,7 @@ struct Together {
   bool something_is_missing = false;  // families without a result that can still be measured
   bool died = false;
   std::vector<std::string> lost;  // hosts that the ranks reported as lost
+  std::string why_unfit;          // why these hosts cannot measure; empty if they began to measure
 };
 
 /// Runs the program that measures all families.

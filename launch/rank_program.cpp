@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include "base/exit_code.hpp"
@@ -168,6 +169,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       log_(folder / "log", RunFile::Mode::append),
       has_one_host_(launch.hosts.empty() && launch.host_count == 1),
       restarts_(!launch.rank),
+      leaves_hosts_out_(name == resident && !has_one_host_ && !options.gate),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
   // Records in the result which programs crashed before, and on which hosts, because the judge needs that.
@@ -264,6 +266,7 @@ Ending RankProgram::run_once(Signals& signals) {
 }
 
 Ending RankProgram::run(Signals& signals) {
+  std::set<std::string> died_on;  // the hosts on which ranks crashed during startup; empty: an unknown host
   for (;; ++starts) {
     auto ending = run_once(signals);
     stop_if_told(signals);
@@ -273,6 +276,13 @@ Ending RankProgram::run(Signals& signals) {
     if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
+    const auto rank = rank_death(heard_);
+    died_on.insert(rank ? rank->host : "");
+    if (starts == max_starts && leaves_hosts_out_ && died_on.size() == 1 && !died_on.contains("")) {
+      lost = {*died_on.begin()};
+      end_said_ = "ranks crashed during startup in each of " + std::to_string(starts) + " launches: " + why;
+      return ending;
+    }
     if (starts == max_starts || gate_) {
       const auto each = starts == 1 ? "" : ", in each of " + std::to_string(starts) + " launches";
       throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " + why +
@@ -294,8 +304,9 @@ void RankProgram::require_end_of_gate(const Ending& ending) const {
 
 void RankProgram::require_end_of_ranks(const Ending& ending) {
   const auto& launcher = job.command.front();
-  const bool launcher_killed = ending.signal && (is_mpirun(job.command) || is_local_ranks(job.command) ||
-                                                 fs::path(launcher).filename() == "srun");
+  const bool launcher_killed =
+      ending.signal && ending.told.empty() &&
+      (is_mpirun(job.command) || is_local_ranks(job.command) || fs::path(launcher).filename() == "srun");
   // True for a code that is neither a rank's exit code nor a signal. If there are several hosts, it can mean that a
   // host was lost.
   const bool launcher_failed =
@@ -315,6 +326,8 @@ std::string RankProgram::death(const Ending& ending) const {
   if (!rank) return ending.text(job.command.front());
   return "rank " + std::to_string(rank->rank) + (rank->host.empty() ? "" : " on " + rank->host) + ": " + rank->how;
 }
+
+std::string RankProgram::why_unfit(const Ending& ending) const { return end_said_.empty() ? death(ending) : end_said_; }
 
 void RankProgram::complain(const Ending& ending, const std::string& what, const std::string& printed) {
   const auto line = name_ + " " + what + ": " + ending.text(job.command.front());

@@ -71,6 +71,8 @@ class RankProgram {
   /// Returns how the program died: the launcher's message about a failed start, else "rank 1 on u2: Killed", else how
   /// the launcher ended.
   std::string death(const Ending&) const;
+  /// Returns why the lost hosts cannot measure: what the ranks said, else how the program died.
+  std::string why_unfit(const Ending&) const;
   /// Records, for later programs of this run, that this program died while it measured a family.
   void record_crash(const std::filesystem::path& folder, const std::string& family) const;
   /// Prints how the program ended, and writes what it printed to the log.
@@ -110,6 +112,7 @@ class RankProgram {
   std::size_t log_bytes_ = 0;
   std::vector<std::string> heard_;  // the first lines on standard error
   bool has_one_host_ = true, restarts_ = false;
+  bool leaves_hosts_out_ = false;  // true: the other hosts can measure without a host whose ranks crash during startup
   bool has_died_before_ = false;  // true: a host that does not start is a lost host, because earlier programs ran there
 };
 

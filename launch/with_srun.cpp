@@ -46,8 +46,12 @@ bool is_outside_of_node(const LaunchSite& site, const Launch& launch) {
   return launch.hosts.size() == 1 && !same_host(launch.hosts.front(), site.host);
 }
 
-/// Hides variables of torchrun from the ranks, which would read them before those of srun.
-void clear_variables_of_torchrun(const Environment& environment, Launch& launch) {
+/// Hides variables of torchrun from the ranks, which would read them before those of srun. Lets a step use the cores and
+/// the memory of an earlier one, because a node that does not answer keeps its step from ending.
+void set_variables_of_srun(const Environment& environment, Launch& launch) {
+  if (!set_in(environment, "SLURM_OVERLAP") && !set_in(environment, "SLURM_EXCLUSIVE")) {
+    launch.variables.emplace_back("SLURM_OVERLAP", "1");
+  }
   for (const auto* name : {"RANK", "WORLD_SIZE"}) {
     if (set_in(environment, name)) launch.variables.emplace_back(name, "");
   }
@@ -90,7 +94,7 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   // Ranks connect over TCP (fixtures/ranks/rendezvous.hpp) instead of MPI, because Open MPI 4.1 under srun's pmix
   // sometimes loses a rank in MPI_Init (open-mpi/ompi#12495). If a rank crashes, srun ends the others at once.
   launch.prefix = {"srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"};
-  clear_variables_of_torchrun(environment, launch);
+  set_variables_of_srun(environment, launch);
   append(launch.prefix, left_out);
   if (too_few || present < hosts) {
     const int each = too_few ? ranks : tasks / hosts;
@@ -116,7 +120,7 @@ std::optional<Launch> of_heterogeneous_slurm(const LaunchSite& site, Launch laun
   if (set_in(environment, "SHAKEDOWN_RANKS")) {
     refuse_launch("SHAKEDOWN_RANKS is for one host, not for a heterogeneous Slurm job: unset it, or");
   }
-  clear_variables_of_torchrun(environment, launch);
+  set_variables_of_srun(environment, launch);
   return launch;
 }
 

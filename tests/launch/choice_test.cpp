@@ -335,6 +335,8 @@ TEST_F(LaunchChoice, ASlurmJobOfTwoNodesIsStartedOnBothARankForEachGpu) {
   EXPECT_EQ(joined(launch.discovery, " "),
             "srun --mpi=none --kill-on-bad-exit=0 --cpu-bind=none --overcommit -N 2 -n 2 --ntasks-per-node=1");
   EXPECT_EQ(launch.hosts, (std::vector<std::string>{"node-a1", "node-a2"}));
+  const std::map<std::string, std::string> variables(launch.variables.begin(), launch.variables.end());
+  EXPECT_EQ(variables.at("SLURM_OVERLAP"), "1") << "an earlier step may not end where a node hangs";
   EXPECT_EQ(launch.expected(), "hosts=2");
   EXPECT_TRUE(has(prefix(two_and("SLURM_NTASKS", "2")), " -n 6 ")) << "even if it asks for one task per node";
 }

@@ -341,6 +341,31 @@ exit 3)sh");
             std::string::npos);
 }
 
+TEST_F(Measure, SaysWhyAHostCannotMeasureThatIsLostBeforeTheFirstRow) {
+  program("all", "lost nodeb\nexit 3");
+  const auto together = measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+  EXPECT_TRUE(together.died);
+  EXPECT_EQ(together.lost, Words{"nodeb"});
+  EXPECT_EQ(together.why_unfit, "a rank ended");
+  EXPECT_FALSE(exists("crashed")) << "no family crashed";
+}
+
+TEST_F(Measure, LeavesOutAHostOnWhichRanksCrashInEachStart) {
+  launch.hosts = {"u1", "u2"};
+  launch.host_count = 2;
+  const auto dies = [&](const std::string& host) {
+    program("all", "echo 'noticed that process rank 3 with PID 7 on node '" + host +
+                       "' exited on signal 9 (Killed).' >&2; echo >>" + (scratch / "starts").string() + "; exit 9");
+    return measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+  };
+  const auto together = dies("u1");
+  EXPECT_EQ(together.lost, Words{"u1"});
+  EXPECT_EQ(together.why_unfit.rfind("ranks crashed during startup in each of 3 launches: rank 3 on u1: ", 0), 0U)
+      << together.why_unfit;
+  EXPECT_THROW(dies("u$((1 + $(wc -l <" + (scratch / "starts").string() + ") % 2))"), CannotRun)
+      << "on another host each time";
+}
+
 TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
   const std::string refuses = "event refused '\"text\": \"--site: no such file\"'\n";
   const auto refusal = [&](const std::string& script) {
