@@ -48,11 +48,14 @@ class Projection {
         gradients_(gradients),
         quantized_(quantized) {}
 
-  /// Quantizes the weights, which are frozen. Later, only the adapters are quantized again.
+  /// Quantizes the frozen weights with the adapters. Later, only the adapters are quantized again.
   void quantize_weights(Ops& ops) const {
     if (!is_quantized()) return;
-    ops.quantize(with_b(), quantized_.weights);
-    ops.quantize_transposed(with_a(), quantized_.transposed);
+    for (const auto& rows : {quantized_.weights, quantized_.transposed}) {
+      ops.set_bytes(rows.scales, 0, rows.values.rows * sizeof(float));
+    }
+    ops.requantize(with_b(), f_.in, quantized_.weights);
+    ops.requantize_transposed(with_a(), f_.out, quantized_.transposed);
   }
 
   /// Computes Y = X W' + b + U (sB)', plus the addition that `y` describes. Omits b if another rank adds it.

@@ -269,11 +269,10 @@ concept TrainingOps = requires(
   /// Returns the unit roundoffs of a quantized product with a sum of n terms.
   { ops.quantized_errors(n, Accumulation::fast) } -> std::same_as<ProductErrors>;
 
-  /// Quantize each row of a matrix; the columns of a matrix, which become rows; and what has changed since: the columns
-  /// from n on, or the rows. See quantize_rows, quantize_transposed, requantize_rows and requantize_transposed of
-  /// quantize.hpp.
+  /// Quantizes each row of a matrix.
   ops.quantize(cem, rows);
-  ops.quantize_transposed(cem, rows);
+  /// Quantize again what has changed: the columns of a matrix from n on; or the rows from n on of a matrix whose columns
+  /// are the quantized rows. See requantize_rows and requantize_transposed of quantize.hpp.
   ops.requantize(cem, n, rows);
   ops.requantize_transposed(cem, n, rows);
 

@@ -25,6 +25,10 @@ constexpr float row_scale(float largest, Float8 type) {
   return scale < least ? least : scale;
 }
 
+/// A factor for rows whose values change. AdamW moves each adapter by at most its rate in a step, so that a row seldom
+/// needs a larger factor. The precision of a float does not depend on it.
+constexpr float roomy_scale(float largest, Float8 type) { return 1.25F * row_scale(largest, type); }
+
 inline constexpr std::size_t scale_block = 32;  // number of neighbours that share a power of two
 
 /// The exponent + 127 of the smallest power of two that is a factor for this size (E8M0), rounded up as cuBLAS does
@@ -73,14 +77,15 @@ void quantize_rows(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, floa
 }
 
 /// Quantizes the columns from `first` on again, with the factor of their row. If a value there needs a larger factor,
-/// quantizes the whole row again.
+/// quantizes the whole row again, with a factor that leaves the values room to grow. A factor of 0 is too small for any
+/// row.
 template <class T>
 void requantize_rows(Matrix<const T> x, std::size_t first, Float8 type, Matrix<std::uint8_t> to, float* scales) {
   for (std::size_t r = 0; r < x.rows; ++r) {
     const T* const row = x.data + r * x.stride;
     std::size_t begin = first;
     if (row_scale(detail::largest_size(row + first, x.cols - first), type) > scales[r]) {
-      scales[r] = row_scale(detail::largest_size(row, x.cols), type);
+      scales[r] = roomy_scale(detail::largest_size(row, x.cols), type);
       begin = 0;
     }
     for (std::size_t c = begin; c < x.cols; ++c) {
@@ -89,33 +94,14 @@ void requantize_rows(Matrix<const T> x, std::size_t first, Float8 type, Matrix<s
   }
 }
 
-namespace detail {
-
-/// Calls body(column, row of `to`, its factor) for each column of x.
-template <class T, class Body>
-void each_column(Matrix<const T> x, Matrix<std::uint8_t> to, float* scales, const Body& body) {
+/// Does the same for the columns of x, whose rows from `first` on have changed. They become the rows of `to`.
+template <class T>
+void requantize_transposed(Matrix<const T> x, std::size_t first, Float8 type, Matrix<std::uint8_t> to, float* scales) {
   std::vector<T> column(x.rows);
   for (std::size_t c = 0; c < x.cols; ++c) {
     for (std::size_t r = 0; r < x.rows; ++r) column[r] = x.data[r * x.stride + c];
-    body(Matrix<const T>{column.data(), 1, x.rows, x.rows}, to.row_range(c, 1), scales + c);
+    requantize_rows(Matrix<const T>{column.data(), 1, x.rows, x.rows}, first, type, to.row_range(c, 1), scales + c);
   }
-}
-
-}  // namespace detail
-
-/// Quantizes each column of x, with one factor for each; they become the rows of `to`.
-template <class T>
-void quantize_transposed(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, float* scales) {
-  detail::each_column(x, to, scales, [&](Matrix<const T> column, Matrix<std::uint8_t> row, float* scale) {
-    quantize_rows(column, type, row, scale);
-  });
-}
-/// Does the same as requantize_rows for the columns of x, whose rows from `first` on have changed.
-template <class T>
-void requantize_transposed(Matrix<const T> x, std::size_t first, Float8 type, Matrix<std::uint8_t> to, float* scales) {
-  detail::each_column(x, to, scales, [&](Matrix<const T> column, Matrix<std::uint8_t> row, float* scale) {
-    requantize_rows(column, first, type, row, scale);
-  });
 }
 
 /// Quantizes each 32 neighbours in a row. The factors are in the order of reference::BlockScales; columns are a

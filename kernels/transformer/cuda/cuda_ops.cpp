@@ -339,9 +339,6 @@ training::ProductErrors CudaOps::quantized_errors(std::size_t inner, training::A
 void CudaOps::quantize(Matrix<const Element> x, const training::QuantizedRows& to) {
   cuda::quantize(gpu_.stream(), x, quantized(to));
 }
-void CudaOps::quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to) {
-  cuda::quantize_transposed(gpu_.stream(), x, quantized(to));
-}
 void CudaOps::requantize_transposed(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to) {
   cuda::requantize_transposed(gpu_.stream(), x, first, quantized(to));
 }

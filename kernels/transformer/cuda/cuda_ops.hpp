@@ -111,7 +111,6 @@ class CudaOps {
   void gemm(const training::QuantizedGemm<Element>&);
   static training::ProductErrors quantized_errors(std::size_t inner, training::Accumulation);
   void quantize(Matrix<const Element> x, const training::QuantizedRows& to);
-  void quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to);
   void requantize(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to);
   void requantize_transposed(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to);
   void copy(Matrix<const Element> from, Matrix<Element> to);

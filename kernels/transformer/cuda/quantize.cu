@@ -190,59 +190,58 @@ __global__ void requantize_kernel(Rows<const Bf16> x, RowTarget target, std::siz
   const auto each = [&](int begin, const auto& body) {
     for (int c = begin + lane * vector_width; c < columns; c += static_cast<int>(warp) * vector_width) body(c);
   };
-  const auto scale_from = [&](int begin) {
+  const auto largest_from = [&](int begin) {
     float largest = 0;
     each(begin, [&](int c) { largest = fmaxf(largest, largest_size(load_packed(from + c))); });
-    return training::row_scale(largest_of_warp(largest), target.type);
+    return largest_of_warp(largest);
   };
   float scale = target.scales[row];
-  if (scale_from(first) > scale) {
+  if (training::row_scale(largest_from(first), target.type) > scale) {
     first = 0;
-    scale = scale_from(first);
+    scale = training::roomy_scale(largest_from(first), target.type);
     if (lane == 0) target.scales[row] = scale;
   }
   each(first,
        [&](int c) { store_float8(target.values.at(row) + c, load_packed(from + c), 1.0F / scale, target.type); });
 }
 
-/// Returns the factors of eight columns from the rows from `first` on. All threads of the block get them.
-__device__ Eight column_scales(const Rows<const Bf16>& x, Float8 type, std::size_t rows, std::size_t first, int c) {
-  Eight scales{};
+/// Returns the largest sizes in eight columns from the rows from `first` on. All threads of the block get them.
+__device__ Eight largest_of_columns(const Rows<const Bf16>& x, std::size_t rows, std::size_t first, int c) {
+  Eight largest{};
   for (std::size_t r = first + threadIdx.x; r < rows; r += blockDim.x) {
     const auto values = load(x.at(r) + c);
 #pragma unroll
     for (int i = 0; i < vector_width; ++i) {
-      if (isfinite(values.at[i])) scales.at[i] = fmaxf(scales.at[i], fabsf(values.at[i]));
+      if (isfinite(values.at[i])) largest.at[i] = fmaxf(largest.at[i], fabsf(values.at[i]));
     }
   }
 #pragma unroll
-  for (float& scale : scales.at) scale = training::row_scale(max_block(scale), type);
-  return scales;
+  for (float& size : largest.at) size = max_block(size);
+  return largest;
 }
 
-/// One block processes eight columns. Its threads have neighbouring rows, so that they write neighbouring bytes. Rows
-/// before `first` have not changed since they were quantized.
-__global__ void quantize_transposed_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows, std::size_t first) {
+/// One block processes eight columns. Its threads have neighbouring rows, so that they write neighbouring bytes.
+__global__ void requantize_transposed_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows,
+                                             std::size_t first) {
   const int c = static_cast<int>(blockIdx.x) * vector_width;
-  Eight scales = column_scales(x, target.type, rows, first, c);
-  if (first > 0) {
-    const Eight needed = scales;
-    bool grows = false;
-    for (int i = 0; i < vector_width; ++i) {
-      scales.at[i] = target.scales[c + i];
-      grows = grows || needed.at[i] > scales.at[i];
-    }
-    if (grows) {
-      const Eight all = column_scales(x, target.type, rows, 0, c);
-      for (int i = 0; i < vector_width; ++i) {
-        if (needed.at[i] > scales.at[i]) scales.at[i] = all.at[i];
-      }
-      first = 0;
-    }
-    __syncthreads();
-  }
+  const Eight largest = largest_of_columns(x, rows, first, c);
+  Eight scales;
+  bool grows[vector_width], any = false;
+#pragma unroll
   for (int i = 0; i < vector_width; ++i) {
-    if (threadIdx.x == 0) target.scales[c + i] = scales.at[i];
+    scales.at[i] = target.scales[c + i];
+    grows[i] = training::row_scale(largest.at[i], target.type) > scales.at[i];
+    any |= grows[i];
+  }
+  if (any) {
+    first = 0;
+    const Eight all = largest_of_columns(x, rows, first, c);  // after all threads have read their factors
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) {
+      if (!grows[i]) continue;
+      scales.at[i] = training::roomy_scale(all.at[i], target.type);
+      if (threadIdx.x == 0) target.scales[c + i] = scales.at[i];
+    }
   }
   for (std::size_t r = first + threadIdx.x; r < rows; r += blockDim.x) {
     const auto values = load(x.at(r) + c);
@@ -289,13 +288,9 @@ void requantize(cudaStream_t stream, Matrix<const Bf16> x, std::size_t first, co
 
 void requantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, std::size_t first, const Quantized& to) {
   const auto blocks = static_cast<unsigned>(x.cols / vector_width);
-  quantize_transposed_kernel<<<blocks, warps_each * warp, 0, stream>>>(x, RowTarget{to.values, to.row_scales, to.type},
-                                                                       x.rows, first);
+  requantize_transposed_kernel<<<blocks, warps_each * warp, 0, stream>>>(
+      x, RowTarget{to.values, to.row_scales, to.type}, x.rows, first);
   check(cudaGetLastError());
-}
-
-void quantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, const Quantized& to) {
-  requantize_transposed(stream, x, 0, to);
 }
 
 void quantize_gelu(cudaStream_t stream, Matrix<const Bf16> u, const Quantized& to) {

@@ -27,12 +27,9 @@ inline Quantized quantized(const training::QuantizedRows& rows) {
 
 /// Errors of all: std::invalid_argument if a row is wider than widest_quantized, or has no whole vectors or blocks.
 void quantize(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
-/// Quantizes the columns from `first` on, a multiple of 8, again with the factor of their row. If a value there needs a
-/// larger factor, quantizes the whole row again. Only for factors of rows, and for rows of any width.
+/// The same as training::requantize_rows and training::requantize_transposed, for rows of any width. `first` of
+/// requantize is a multiple of 8, as are the columns of both.
 void requantize(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
-/// Quantizes the columns of x, which become rows; a multiple of 8. Only for factors of rows, and for rows of any width.
-void quantize_transposed(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
-/// Does the same as requantize for the columns of x, whose rows from `first` on have changed.
 void requantize_transposed(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
 /// Quantizes the rows that gelu(u) would write.
 void quantize_gelu(cudaStream_t, Matrix<const Bf16> u, const Quantized&);

@@ -211,8 +211,10 @@ TEST_P(CudaQuantization, OfColumnsHasTheBitsOfTheHost) {
     return Matrix<const float>{of.data(), rows, cols, cols};
   };
   const auto before = floats(values);
-  training::quantize_transposed(host_matrix(before), GetParam(), to, want.row_scales.data());
-  const auto quantize_before = [&](const Quantized& to_device) { quantize_transposed(stream(), x, to_device); };
+  training::requantize_transposed(host_matrix(before), first, GetParam(), to, want.row_scales.data());
+  const auto quantize_before = [&](const Quantized& to_device) {
+    requantize_transposed(stream(), x, first, to_device);
+  };
   EXPECT_TRUE(result(cols, rows, true, quantize_before) == want);
   for (std::size_t r = first; r < rows; ++r) {
     for (std::size_t c = 0; c < cols; ++c) values[r * cols + c] *= c == 5 || c == 8 || c == 135 ? 8 : 0.5;
