@@ -95,7 +95,7 @@ Results scattered(Results results, double sigma, std::uint64_t seed) {
 
 // The fewer the hosts, the less is known of their scatter.
 TEST(Network, NamesNoHostWithinTheScatterOfAllPairs) {
-  for (const auto& [hosts, most] : {std::pair{3, 8}, {4, 2}, {8, 1}}) {
+  for (const auto& [hosts, most] : {std::pair{3, 8}, {4, 3}, {8, 1}}) {
     int accused = 0;
     std::string last;
     for (std::uint64_t seed = first_seed; seed < first_seed + 100; ++seed) {

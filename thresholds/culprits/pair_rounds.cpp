@@ -123,10 +123,10 @@ void PairRounds::read_values() {
   read_scatter();
 }
 
-/// Uses the rounds inside leaf switches if these are known, because a slow uplink is not scatter. Omits the lowest of
-/// 50 values, which may be of a slow path.
+/// Uses the rounds inside leaf switches if these are known, because a slow uplink is not scatter. Omits the lowest
+/// tenth, which may be of a slow path, or of pairs that share a spine port by chance.
 void PairRounds::read_scatter() {
-  constexpr std::size_t values_per_omission = 50;
+  constexpr std::size_t values_per_omission = 10;
   std::vector<double> inside, all;
   for (const auto& [place, values] : at) {
     for (const Value& value : values) {
