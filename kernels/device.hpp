@@ -163,7 +163,8 @@ namespace cuda {
 
 class CudaDevice;
 
-/// Returns the same for CUDA. The result is also empty in a build without CUDA, which has no CudaDevice.
+/// Returns the function `make` for CUDA. Empty if CUDA does not support the operation, and in a build without CUDA,
+/// which has no CudaDevice.
 template <class S>
 Maker<CudaDevice> maker(const S& spec) {
   if constexpr (SHAKEDOWN_WITH_CUDA && made_by<S>(Backend::cuda)) {

@@ -150,7 +150,8 @@ class Projection {
             .c = y.beta != 0 ? previous : nullptr,
             .bias = y.bias};
   }
-  /// Does the same for the gradient of the input. The columns of dU, if any, are part of dY.
+  /// Quantizes dY, and returns the product that computes the gradient of the input. The columns of dU, if any, are part
+  /// of dY.
   QuantizedGemm<Element> quantized_input_gradient(Ops& ops, Matrix<const Element> dy, Matrix<Element> d_input,
                                                   bool add = false) const {
     return {.d = d_input,

@@ -234,7 +234,7 @@ concept TrainingOps = requires(
   ops.copy_bytes(p, cp, n);    // to, from, bytes
   /// Sets element (r, c) = stddev * normal((tensor << 32) + r * cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
-  /// Does the same for an array: value i is that of element numbers(first + i).
+  /// Sets an array to normal values: value i is that of element numbers(first + i) of the tensor.
   ops.fill_normal(m, n, x, u, n, Numbers{});  // values, count, stddev, tensor, first, numbers
   /// Sets the locations of the Element copies of the trainable parameters; called once. `slots` are on the host,
   /// ordered by offset, and cover all parameters that this rank updates.
@@ -349,7 +349,7 @@ concept TrainingOps = requires(
   /// Sums values[0..count) over ranks, in place, on a second stream. The sum starts after all work queued before, and
   /// runs concurrently with later work. Does nothing for one rank.
   ops.all_reduce(m, n);
-  /// Does the same for this summary.
+  /// Sums a summary over ranks, in the same way.
   ops.all_reduce(summary);
   /// reduce_scatter and all_gather also run on the second stream. reduce_scatter: `own` becomes, or is increased by,
   /// rank r's share of the sum over ranks, of all[r count + i]; the other content of `all` is lost. reduce_scatter adds

@@ -84,7 +84,7 @@ struct LogitPart {
 };
 /// Computes the parts of all rows. A target below 0 belongs to another rank's part.
 void logit_parts(cudaStream_t, Matrix<const Bf16> logits, const int* targets, LogitPart* parts);
-/// Does the same as above, from the parts of `ranks` ranks, stored rank after rank.
+/// Computes losses and gradients of logits from the parts of `ranks` ranks, stored rank after rank.
 void cross_entropy(cudaStream_t, Matrix<Bf16> logits, const int* targets, float scale, float* losses,
                    const LogitPart* parts, int ranks);
 

@@ -51,7 +51,7 @@ class Products {
   /// Queues the product; D has the type Out. Errors: Unsupported if cuBLASLt has no algorithm for it.
   template <class Out>
   void multiply(const training::Gemm<Bf16, Out>&);
-  /// Same for rows of 8-bit floats. cuBLASLt has it for Hopper.
+  /// Queues a product of rows of 8-bit floats, which cuBLASLt has for Hopper.
   void multiply(const training::QuantizedGemm<Bf16>&);
 
   /// Starts tuning: every product without a plan times its candidates, or compares its remembered choice with the most
