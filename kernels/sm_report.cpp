@@ -24,7 +24,7 @@ std::string text_of(const SmRecord& record, std::size_t sm, const SmWords& words
 
 std::optional<std::size_t> wrong_sm(std::span<const SmRecord> records) {
   const auto used = std::ranges::count_if(records, is_used), wrong = std::ranges::count_if(records, is_wrong);
-  if (wrong == 0 || (used > 1 && 2 * wrong > used)) return std::nullopt;
+  if (wrong == 0 || (used > 1 && 2 * wrong >= used)) return std::nullopt;
   const auto worst = std::ranges::max_element(records, {}, &SmRecord::wrong_products);
   return static_cast<std::size_t>(worst - records.begin());
 }

@@ -45,17 +45,34 @@ const Finding* successor(const Finding& before, const Verdict& after) {
   return found;
 }
 
-// True if the later run measured this family on the host of the finding, and with the same devices.
-bool was_measured(const Finding& before, std::optional<Backend> backend, const Verdict& after) {
-  const auto is_there = [&](const Node& node) { return same_host(node.host, before.worst->host); };
-  if (before.worst && !after.nodes.empty() && std::none_of(after.nodes.begin(), after.nodes.end(), is_there))
-    return false;
-  const std::string& family = before.key.family();
-  if (family == "machine") return true;
-  return (!backend || after.backend == backend) &&
-         std::any_of(after.findings.begin(), after.findings.end(), [&](const Finding& finding) {
-           return finding.key.family() == family && finding.status != Status::missing;
-         });
+// True if the later run has all hosts of the earlier one that the finding is about, with as many ranks.
+bool has_hosts_of(const Finding& finding, const Verdict& before, const Verdict& after) {
+  std::set<std::string> hosts;
+  for (const Culprit& offender : finding.offenders) hosts.insert(offender.host);
+  if (finding.worst) hosts.insert(finding.worst->host);
+  if (hosts.empty()) {
+    for (const Node& node : before.nodes) hosts.insert(node.host);
+  }
+  const auto node_of = [](const Verdict& verdict, const std::string& host) {
+    return std::ranges::find_if(verdict.nodes, [&](const Node& node) { return same_host(node.host, host); });
+  };
+  return std::ranges::all_of(hosts, [&](const std::string& host) {
+    const auto earlier = node_of(before, host), later = node_of(after, host);
+    if (later == after.nodes.end()) return false;
+    return earlier == before.nodes.end() || later->ranks >= earlier->ranks;
+  });
+}
+
+// True if the later run measured this row on the hosts of the finding, and with the same devices.
+bool was_measured(const Finding& finding, const Verdict& before, const Verdict& after) {
+  if (!has_hosts_of(finding, before, after)) return false;
+  if (finding.key.family() == "machine") return true;
+  const auto is_row = [&](const auto& row) { return row.key == finding.key; };
+  return (!before.backend || after.backend == before.backend) &&
+         (std::any_of(after.unjudged.begin(), after.unjudged.end(), is_row) ||
+          std::any_of(after.findings.begin(), after.findings.end(), [&](const Finding& later) {
+            return is_row(later) && later.status != Status::missing && later.status != Status::waived;
+          }));
 }
 
 }  // namespace
@@ -88,7 +105,7 @@ std::string again_text(const std::string& run, const Verdict& before, const Verd
   std::set<std::vector<std::string>> rows;  // a figure may have failed by its limit and by its peers
   for (const Finding& finding : before.findings) {
     if (!can_change(finding)) continue;
-    const bool is_measured = was_measured(finding, before.backend, after);
+    const bool is_measured = was_measured(finding, before, after);
     const Finding* const next = is_measured ? successor(finding, after) : nullptr;
     const bool is_good = is_measured && (next == nullptr || !is_bad(*next));
     ++bad;

@@ -49,8 +49,8 @@ std::vector<const Change*> ordered(const Regression& regression) {
   for (const Change& change : regression.changes) changes.push_back(&change);
   std::stable_sort(changes.begin(), changes.end(), [](const Change* a, const Change* b) {
     const auto place = [](const Change& c) {
-      const int group = c.trend == Trend::worse ? 0 : c.trend == Trend::better ? 1 : 2;
-      return std::pair(group, group == 2 ? 0.0 : -std::abs(c.percent.value_or(0)));
+      const int group = c.trend == Trend::worse ? 0 : c.trend == Trend::missing ? 1 : c.trend == Trend::better ? 2 : 3;
+      return std::pair(group, group == 3 ? 0.0 : -std::abs(c.percent.value_or(0)));
     };
     return place(*a) < place(*b);
   });
@@ -66,6 +66,7 @@ std::string last_line(const std::vector<const Change*>& changes) {
       std::count_if(changes.begin(), changes.end(), [](const Change* c) { return c->before && c->after; });
   std::string line = fmt::format("COMPARE: B is worse in {} and better in {} of {} figures in both",
                                  count(Trend::worse), count(Trend::better), both);
+  if (count(Trend::missing) > 0) line += fmt::format("; {} of A are missing in B", count(Trend::missing));
   if (count(Trend::worse) > 0) {
     const Change& worst = *changes.front();
     line += fmt::format(": {} {:+.1f} %", named_text(worst.key, worst.metric), worst.percent.value_or(0));

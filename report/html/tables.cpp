@@ -91,7 +91,7 @@ std::string html_text(const Fleet& fleet) {
   std::string body = table(plural(fleet.nodes.size(), "node"),
                            {"node", "state", "own verdict", "run of", "GPUs", "finding", "what to do"}, nodes);
   if (!left_out.empty()) body += table("left out", {"run", "reason"}, left_out);
-  const bool is_good = fleet.count(NodeState::good) == fleet.nodes.size();
+  const bool is_good = fleet.exit_code == 0 && fleet.count(NodeState::good) == fleet.nodes.size();
   return page(fleet.count(NodeState::bad) > 0 ? "bad" : is_good ? "good" : "doubt", headline_text(fleet), body);
 }
 
@@ -111,9 +111,9 @@ std::string html_text(const History& history) {
   }
   const bool is_bad = exit_code(history) == 1;
   const std::string what = history.selected.empty() ? "ledger" : history.selected;
-  return page(is_bad                    ? "bad"
-              : exit_code(history) == 0 ? "good"
-                                        : "doubt",
+  return page(is_bad                                                  ? "bad"
+              : exit_code(history) == 0 && history.unreadable.empty() ? "good"
+                                                                      : "doubt",
               fmt::format("{}: {}, {} of {} changed", what, plural(history.nodes.size(), "node"), drawn,
                           plural(history.courses.size(), "figure")),
               body);

@@ -17,7 +17,8 @@ lose() {
   case $way in
     missing) spoil mount -t tmpfs tmpfs "$build/bin" ;;
     other | start)
-      for program in "$build"/bin/bench_*; do
+      for program in "$build"/bin/bench_* "$build"/bench/bench_*; do  # of an installed copy, or of a build
+        [[ -f $program && -x $program ]] || continue
         if [[ $way == other ]]; then (cat "$program" && echo) >"$rack/changed"; else printf '#!/bin/sh\nkill -SEGV $$\n' >"$rack/changed"; fi
         chmod +x "$rack/changed"
         cp "$rack/changed" "$rack/$(basename "$program")"

@@ -29,6 +29,7 @@ run 1 "$build/bin/shakedown" nodes --results="$scratch/results"
 expect "  and it is a bad node" prints '"m3"'
 measured 0 host=2
 expect "a host with a smaller MTU of its own works, since TCP adapts to it" prints '^VERDICT: HOST-ONLY .*3 ranks, 3 hosts'
+run 0 "$build/bin/shakedown" report --results="$scratch/results/latest" --all
 expect "  with a warning that names host, interface and both MTUs" \
   prints '^  interface_mtu 1500 on m2, 9000 on 2 others; m2 eth0 10\.78\.0\.12$'
 measured 0 second

@@ -74,9 +74,9 @@ TEST(Again, SaysBeforeAndAfterOfEachFindingThatFailed) {
   EXPECT_EQ(text,
             "failed in run-1            where  before     after      now\n"
             "HBM read by kernel, 4 GiB  -      4110 GB/s  4100 GB/s  fail\n"
-            "HBM copy by kernel, 4 GiB  -      3790 GB/s  -          pass\n"
+            "HBM copy by kernel, 4 GiB  -      3790 GB/s  -          not measured\n"
             "GEMM, x 1                  -      600 GB/s   -          not measured\n"
-            "again: of 3 findings that failed, 1 is good now\n\n")
+            "again: of 3 findings that failed, 0 are good now\n\n")
       << "a figure that keeps its limit and is below its peers is not mended";
   EXPECT_NE(again_text("run-1", before, of({}), {}).find("0 are good now"), std::string::npos)
       << "nothing was measured";
@@ -86,10 +86,14 @@ TEST(Again, IsGoodOnlyWhatWasMeasuredOnTheSameHostWithTheSameDevices) {
   Finding bad = finding(read, Status::fail, 3790), by_peers = finding(copy, Status::fail, 3700, Code::peers);
   bad.worst = by_peers.worst = Culprit{3, "node7", {}, {}, 3790};
   Verdict before = of({bad, by_peers});
+  before.nodes = {{"node7", 4}};
   Verdict after = of({finding(read, Status::pass, 4675)});
+  after.unjudged = {{Key(copy), "hbm_gb_per_s", 4200, ""}};
   before.backend = after.backend = Backend::cuda;
   after.nodes = {{"node7", 4}};
   EXPECT_NE(again_text("run-1", before, after, {}).find("2 are good now"), std::string::npos);
+  after.nodes = {{"node7", 1}};
+  EXPECT_NE(again_text("run-1", before, after, {}).find("0 are good now"), std::string::npos) << "one of its 4 GPUs";
   after.nodes = {{"node8", 4}};
   const std::string other = again_text("run-1", before, after, {});
   EXPECT_NE(other.find("of 2 findings that failed, 0 are good now"), std::string::npos) << other;

@@ -338,7 +338,9 @@ class Investigation {
     for (const Row* row : benchmark->second.rows) {
       const auto values = row->by_rank.find(std::string(wrong_sm_metric));
       if (values == row->by_rank.end()) continue;
-      if (const auto sm = values->second[static_cast<std::size_t>(rank)]) return static_cast<int>(*sm);
+      constexpr double most_sms = 1024;  // a result file can have any number
+      const auto sm = values->second[static_cast<std::size_t>(rank)];
+      if (sm && *sm >= 0 && *sm < most_sms) return static_cast<int>(*sm);
     }
     return std::nullopt;
   }

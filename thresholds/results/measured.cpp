@@ -73,6 +73,9 @@ std::optional<double> slowest_host(const Benchmark& benchmark, const std::string
   if (benchmark.rows.size() < 2 || benchmark.key.part("scope") != "node") return std::nullopt;
   const Metric* known = find_metric(benchmark.key, metric);
   if (known == nullptr || !known->of_slowest) return std::nullopt;
+  const bool is_complete = std::ranges::all_of(
+      benchmark.rows, [&](const Row* row) { return row->metrics.contains(metric) && row->by_rank.contains(metric); });
+  if (!is_complete) return std::nullopt;
   const RankValues values = rank_values(benchmark, metric);
   const bool low_is_good = lower_is_better(metric);
   std::optional<double> slowest;

@@ -105,9 +105,9 @@ void measure_values(Comparison& comparison) {
                             : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
   for (PeerValue& v : comparison.values) {
     v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
-    // If one repetition is nearly normal, a large shortfall of the median is a matter of chance.
+    // If one of three repetitions is nearly normal, a large shortfall of the median is a matter of chance.
     const bool nearly_normal = shortfall_of(v.best, comparison.centre, low_is_good) < v.shortfall / 2;
-    if (v.shortfall >= open_shortfall && nearly_normal) v.repetitions = 1;
+    if (v.repetitions == enough_repetitions && v.shortfall >= open_shortfall && nearly_normal) v.repetitions = 1;
   }
 }
 
