@@ -29,6 +29,9 @@ namespace {
 // The probability that a healthy run of any size has an alarm, if its noise is normal.
 constexpr double alpha = 1e-3;
 
+// Counts of a value are bytes, because 10,000 GPUs have a million values.
+constexpr int most_counted = std::numeric_limits<std::uint8_t>::max();
+
 // Among 64 or more values, the healthy side shows how heavy the tails are: in a normal distribution its 99 % quantile
 // is 2.326 sigma. With fewer values, a single fast one would determine it.
 constexpr std::size_t enough_for_tail = 64;
@@ -106,7 +109,8 @@ void measure_values(Comparison& comparison) {
   for (PeerValue& v : comparison.values) {
     v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
     // If one of three repetitions is nearly normal, a large shortfall of the median is a matter of chance.
-    const bool nearly_normal = shortfall_of(v.best, comparison.centre, low_is_good) < v.shortfall / 2;
+    const double best = v.value * (1 + (low_is_good ? -0.01 : 0.01) * v.gain);
+    const bool nearly_normal = shortfall_of(best, comparison.centre, low_is_good) < v.shortfall / 2;
     if (v.repetitions == enough_repetitions && v.shortfall >= open_shortfall && nearly_normal) v.repetitions = 1;
   }
 }
@@ -206,20 +210,27 @@ class Collector {
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
       comparison.values.push_back({.unit = unit_at(facts.rank, from),
                                    .repetitions = repetitions_of(benchmark, metric, i),
-                                   .best = static_cast<float>(best_value(benchmark, metric, i).value_or(*values[i])),
+                                   .gain = gain_of(benchmark, metric, i, *values[i]),
                                    .value = *values[i]});
     }
   }
 
   // Returns the number of repetitions that all ranks have, because the nodes of a combined run may have repeated
   // different rows.
-  static std::uint16_t repetitions_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
+  static std::uint8_t repetitions_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
     if (benchmark.rows.size() == 1) return 1;
     const auto count = std::ranges::count_if(benchmark.rows, [&](const Row* row) {
       const auto found = row->by_rank.find(metric);
       return found != row->by_rank.end() && found->second[rank];
     });
-    return static_cast<std::uint16_t>(std::min<std::ptrdiff_t>(count, std::numeric_limits<std::uint16_t>::max()));
+    return static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(count, most_counted));
+  }
+
+  // Returns by how many percent the best repetition of a rank is better than its median.
+  static std::uint8_t gain_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank, double value) {
+    if (benchmark.rows.size() == 1 || !(value > 0)) return 0;
+    const double best = best_value(benchmark, metric, rank).value_or(value);
+    return static_cast<std::uint8_t>(std::min<double>(std::abs(best / value - 1) * 100, most_counted));
   }
 
   static Key pooled_key(const Key& key, const Hosts& hosts) {
@@ -287,7 +298,7 @@ UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
       const auto [found, fresh] = by_device.emplace(device, result.comparisons.size());
       if (fresh) result.comparisons.push_back({c.key, c.metric, device, c.example, c.kind, c.context});
       result.comparisons[found->second].values.push_back(
-          {.unit = v.unit, .repetitions = v.repetitions, .best = v.best, .value = v.value});
+          {.unit = v.unit, .repetitions = v.repetitions, .gain = v.gain, .value = v.value});
     }
   }
   result.populations = std::move(populations);
@@ -341,8 +352,7 @@ Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);
   finding.status = Status::inconclusive;
-  const bool differ = std::ranges::any_of(
-      c.values, [](const PeerValue& v) { return v.noted && v.best != static_cast<float>(v.value); });
+  const bool differ = std::ranges::any_of(c.values, [](const PeerValue& v) { return v.noted && v.gain > 0; });
   finding.detail += differ ? "; its repetitions differ" : "; measured once, without confirmation";
   return finding;
 }

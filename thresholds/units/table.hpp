@@ -42,11 +42,11 @@ inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit
 /// The value of a unit in one benchmark.
 struct PeerValue {
   Unit unit;
-  std::uint16_t repetitions = 1;  // 1 if one of them is nearly normal; 65535 also stands for more
-  bool out = false;               // true: an outlier, by this value and its class
-  bool noted = false;             // true: an outlier that no other value confirms, so it is doubtful
-  float best = 0;                 // of all repetitions
-  double value = 0;               // median over repetitions
+  std::uint8_t repetitions = 1;  // 1 if one of three is nearly normal; 255 also stands for more
+  std::uint8_t gain = 0;         // of the best repetition over the median, in percent; 255 also stands for more
+  bool out = false;              // true: an outlier, by this value and its class
+  bool noted = false;            // true: an outlier that no other value confirms, so it is doubtful
+  double value = 0;              // median over repetitions
   double shortfall = 0;  // how far the value is below the centre, relative to it; negative: better than the centre
 };
 
