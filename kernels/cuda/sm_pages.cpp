@@ -26,14 +26,8 @@ class PageReads final : public Work {
 
   void enqueue() override {
     ++turns_;
-    const PageRun run{memory_.data<std::uint64_t>(),
-                      static_cast<unsigned>(spec_.pages()),
-                      turns_,
-                      writers_.data<unsigned>(),
-                      records_.data<SmRecord>(),
-                      wrong_.data<unsigned>()};
-    write_pages(run, static_cast<unsigned>(sms()), gpu_.stream());
-    read_pages(run, static_cast<unsigned>(sms()), gpu_.stream());
+    write_pages(run(), static_cast<unsigned>(sms()), gpu_.stream());
+    read_pages(run(), static_cast<unsigned>(sms()), gpu_.stream());
   }
 
   void reset() override {
@@ -64,16 +58,19 @@ class PageReads final : public Work {
     auto* const word = memory_.data<std::uint64_t>() + spec_.bytes / 16;
     const auto flipped = gpu_.read(word) ^ 1;
     gpu_.write(word, &flipped, sizeof flipped);
-    const PageRun run{memory_.data<std::uint64_t>(),
-                      static_cast<unsigned>(spec_.pages()),
-                      turns_,
-                      writers_.data<unsigned>(),
-                      records_.data<SmRecord>(),
-                      wrong_.data<unsigned>()};
-    read_pages(run, static_cast<unsigned>(sms()), gpu_.stream());
+    read_pages(run(), static_cast<unsigned>(sms()), gpu_.stream());
   }
 
  private:
+  /// Returns the operands of this turn.
+  PageRun run() const {
+    return {memory_.data<std::uint64_t>(),
+            static_cast<unsigned>(spec_.pages()),
+            turns_,
+            writers_.data<unsigned>(),
+            records_.data<SmRecord>(),
+            wrong_.data<unsigned>()};
+  }
   std::size_t sms() const { return static_cast<std::size_t>(gpu_.multiprocessors()); }
   unsigned long long announced() const { return static_cast<unsigned long long>(turns_) * spec_.pages(); }
   std::vector<SmRecord> records() const {

@@ -12,10 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/transformer/decode.hpp"
+#include "kernels/transformer/product_check.hpp"
 
 namespace shakedown::training {
 
@@ -102,12 +104,6 @@ class MeasuredDecode final : public Work {
   static constexpr int warm_ups = 3, turns = 5;
   static constexpr std::size_t most_read = std::size_t{8} << 30, read_granule = 16;
 
-  static double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-  }
-
   std::size_t position() const { return static_cast<std::size_t>(spec_.context) - 1; }
   std::set<std::size_t> checked_layers() const {
     const auto layers = model_.layers().size();
@@ -137,20 +133,7 @@ class MeasuredDecode final : public Work {
     return read(m.data + row * m.stride, m.cols);
   }
   std::vector<double> read_weights(const DecodeWeights<Element>& w, std::size_t row, std::size_t rows) const {
-    if (w.plain) return read(w.plain.data + row * w.plain.stride, rows * w.plain.stride);
-    const auto& q = w.quantized;
-    std::vector<std::uint8_t> raw(rows * q.values.stride);
-    std::vector<float> scales(rows);
-    ops_->copy_out(raw.data(), q.values.data + row * q.values.stride, raw.size());
-    ops_->copy_out(scales.data(), q.scales + row, rows * sizeof(float));
-    std::vector<double> value_of(256), values(raw.size());
-    for (std::size_t code = 0; code < value_of.size(); ++code) {
-      value_of[code] = static_cast<double>(from_float8(static_cast<std::uint8_t>(code), q.type));
-    }
-    for (std::size_t i = 0; i < raw.size(); ++i) {
-      values[i] = value_of[raw[i]] * static_cast<double>(scales[i / q.values.stride]);
-    }
-    return values;
+    return w.plain ? read_rows(*ops_, w.plain, row, rows) : read_rows(*ops_, w.quantized, row, rows);
   }
 
   /// Returns f(x) of a product for one sequence, rounded as the device rounds it.
