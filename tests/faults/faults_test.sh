@@ -169,8 +169,8 @@ if [[ $backend == cuda ]] && wants counters; then
   for lie in 'ecc+1:fail' 'replays+1:warn' 'thermal+3:fail' 'xid+0:fail'; do
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%%+*}@${last}+${lie//[!0-9]/}")
     measures "driver: ${lie%%+*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='bf16/m:8192/n:8192/k:8192$' --benchmark_min_time=0.5
-    "$build/bin/shakedown" report --results=result.json --families=gemm >verdict.txt 2>&1
-    expect "  ${lie#*:}, by name" grep -qE "^machine/(errors|slowdown)/rank:$last .* ${lie#*:}\$" verdict.txt
+    "$build/bin/shakedown" report --results=result.json --families=gemm --csv=verdict.csv >verdict.txt 2>&1
+    expect "  ${lie#*:}, by name" grep -qE "^machine/(errors|slowdown)/rank:$last,.*,${lie#*:}," verdict.csv
   done
   with=(-x SHAKEDOWN_RUN_ID)
 fi

@@ -12,12 +12,6 @@ cd "$(dirname "$0")/../.."
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 gpus=${SHAKEDOWN_PLANTED_GPUS:-4}
 
-# The rules of the shipped profile for these benchmarks only, so that no result is missing.
-rules=$out/h200-sxm.yaml
-keys='"(gemm/dtype:(bf16|tf32)/m:8192/n:8192/k:8192|hbm/op:(copy|read)/engine:sm/bytes:4294967296|p2p/op:write/engine:ce/src:\*/dst:\*/bytes:1073741824|allreduce/dtype:f32/bytes:(8|8388608|1073741824))"'
-awk -v keys="$keys" '/- \{benchmark:/ { if ($0 ~ keys && $0 !~ /tier: full/) print; next } { print }' \
-  thresholds/h200-sxm.yaml >"$rules"
-
 started=()
 stop_started() {
   local pid
@@ -76,9 +70,9 @@ run() {
   measure "$1" "$2"
   stop_started
   report=$out/$1/report.txt
-  "$build/bin/shakedown" report --results="$out/$1" --thresholds="$rules" --verdict="$out/$1/verdict.json" >"$report" 2>&1 || true
+  "$build/bin/shakedown" report --results="$out/$1" --families=gemm,hbm,p2p,allreduce --verdict="$out/$1/verdict.json" >"$report" 2>&1 || true
   verdict=$(tail -n 1 "$report")
-  culprits=$(sed -n '/^CULPRITS/,/^finding /p' "$report" | grep -E '^[a-z].*: (rank|no single|[^ ]+$)' | paste -sd ';' | sed 's/;/; /g' | tr '|' '/' || true)
+  culprits=$(sed -n '/^CULPRITS/,/^finding /p' "$report" | grep -E '^[a-z].*: (rank|all [0-9]|no single|[^ ]+$)' | paste -sd ';' | sed 's/;/; /g' | tr '|' '/' || true)
   echo "| $3 | ${culprits:-none} | ${verdict#VERDICT: } | $((SECONDS - began)) |" | tee -a "$out/table.md"
 }
 
