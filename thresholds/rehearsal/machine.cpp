@@ -29,6 +29,17 @@ bool share_gpu(const Fault& a, const Fault& b, const Shape& shape) {
   return a.local == b.local || next(a) == b.local || a.local == next(b) || next(a) == next(b);
 }
 
+/// Returns the rate of a chip relative to a typical one. Draws below the bound are repeated with a separate stream of
+/// numbers, so that all other draws of a seed remain the same.
+double chip_rate(const Noise& noise, Kind kind, Random& random) {
+  const Spread& spread = noise[kind];
+  const auto draw = [&](Random& from) { return std::exp(spread.chip * from.tailed(noise.chip_tail)); };
+  Random repeats(mixed(Random(random).next(), hash("repeats")));
+  double rate = draw(random);
+  while (rate < spread.least_chip) rate = draw(repeats);
+  return rate;
+}
+
 /// Properties that all GPUs of a host have in common.
 struct Place {
   bool hot = false, other_vbios = false, other_memory = false;
@@ -37,8 +48,7 @@ struct Place {
 Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int local, std::uint64_t seed) {
   Random random(seed);
   Gpu gpu;
-  for (std::size_t i = 0; i < kinds; ++i)
-    gpu.rate[i] = std::exp(noise.spreads[i].chip * random.tailed(noise.chip_tail));
+  for (std::size_t i = 0; i < kinds; ++i) gpu.rate[i] = chip_rate(noise, static_cast<Kind>(i), random);
   const double slot = shape.gpus > 1 ? static_cast<double>(local) / (shape.gpus - 1) : 0;
   gpu[Kind::clock] *= 1 - noise.slot_gradient * slot;
   gpu.degrees_c = 2 * random.normal() + 100 * noise.slot_gradient * slot;
@@ -194,10 +204,10 @@ Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<F
     const Place place{is_hot[static_cast<std::size_t>(rack)], places.uniform() < noise.vbios_part,
                       places.uniform() < noise.maker_part};
     Random random(mixed(mixed(seed, hash("host")), static_cast<std::uint64_t>(h)));
-    host.processor = std::exp(noise[Kind::processor].chip * random.tailed(noise.chip_tail));
-    host.shared_pcie = std::exp(noise[Kind::pcie_shared].chip * random.tailed(noise.chip_tail));
+    host.processor = chip_rate(noise, Kind::processor, random);
+    host.shared_pcie = chip_rate(noise, Kind::pcie_shared, random);
     for (int local = 0; local < shape.gpus; ++local) {
-      host.nics.push_back(std::exp(noise[Kind::network].chip * random.tailed(noise.chip_tail)));
+      host.nics.push_back(chip_rate(noise, Kind::network, random));
       host.gpus.push_back(make_gpu(noise, shape, place, local, random.next()));
     }
     machine.hosts.push_back(std::move(host));

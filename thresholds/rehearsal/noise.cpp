@@ -88,6 +88,7 @@ void read_kinds(const std::filesystem::path& file, const YAML::Node& node, Noise
           .number("launch", spread.launch, 0, 1)
           .number("chip", spread.chip, 0, 1)
           .number("row", spread.row, 0, 1)
+          .number("least_chip", spread.least_chip, 0, 1)
           .read(own);
     });
   }

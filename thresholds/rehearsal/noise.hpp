@@ -39,6 +39,7 @@ inline constexpr std::size_t kinds = words(Kind{}).size();
 /// value.
 struct Spread {
   double launch = 0, chip = 0, row = 0;
+  double least_chip = 0;  // smallest rate of a chip relative to a typical one; a smaller draw is repeated
 };
 
 struct Noise {
