@@ -47,6 +47,13 @@ std::string gate_seconds(const Flag&, const std::string& value) {
       value, [](double x) { return x >= 5 && x <= 600; }, "must be seconds from 5 to 600, such as 10");
 }
 
+std::string processes(const Flag&, const std::string& value) {
+  for (const auto& word : words_of_list(value)) {
+    if (whole_number<int>(word).value_or(0) <= 0) return "must be ids of processes, such as 4711,4712";
+  }
+  return "";
+}
+
 /// "90s", "8m", "24h", "7d"
 std::string duration(const Flag& flag, const std::string& value) {
   if (value.find_last_of("smhd") != value.size() - 1) return "has no unit: write 90s, 8m, 24h or 7d";
@@ -134,6 +141,8 @@ const FlagTable rows{
      one_of},
     {"--gate", "=S", "accept", "test this node in S seconds, such as 10, before a job; the best verdict is FIT",
      gate_seconds},
+    {"--beside", "=PID[,PID]", "accept bench", "with a gate: processes of a job that hold GPUs and wait until it ends",
+     processes},
     {"--families", "=A,B", measuring + " bench_all", "measure only these families; the best verdict is then PARTIAL",
      list},
     {"--backend", "=auto|cuda|host|virtual", runs, "devices to measure; auto: cuda if there is an NVIDIA GPU (auto)",

@@ -101,15 +101,20 @@ void check_contradictions(const AcceptOptions& options) {
 /// that contradict it.
 void begin_gate(const GivenFlags& given, AcceptOptions& options) {
   options.gate = GateLimit{std::strtod(given.all().at("--gate").c_str(), nullptr)};
-  for (const char* const flag :
-       {"--tier", "--families", "--again", "--scaling", "--for", "--resume", "--dcgm", "--limit"}) {
+  for (const char* const flag : {"--tier", "--again", "--scaling", "--for", "--resume", "--dcgm", "--limit"}) {
     if (given.has(flag)) {
       throw InputError("--gate and " + std::string(flag) + " cannot be combined: a gate has its own rows and limits");
     }
   }
   constexpr double of_start = 0.6, of_row = 0.4;
   options.tier = Tier::gate;
-  options.families = gate_families();
+  const auto all = gate_families();
+  for (const auto& family : options.families) {
+    if (std::ranges::find(all, family) == all.end()) {
+      throw InputError("--families: " + family + " is not in a gate, which has " + joined(all));
+    }
+  }
+  if (options.families.empty()) options.families = all;
   options.startup_timeout = std::min(options.startup_timeout, of_start * options.gate->seconds);
   options.timeout = std::min(options.timeout, of_row * options.gate->seconds);
 }
@@ -145,12 +150,15 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir);
   given("--interface", options.interface)("--expect", options.expected)("--scaling", options.scaling);
   if (given.has("--for")) options.soak_s = soak_seconds(given.all().at("--for"));
-  given("--seed", options.seed)("--again", options.again);
+  given("--seed", options.seed)("--again", options.again)("--beside", options.beside);
   options.is_tier_given = given.has("--tier");
   options.stop_on_fail = given.has("--stop-on");
   if (!options.checkpoint_dir.empty()) options.checkpoint_dir = std::filesystem::absolute(options.checkpoint_dir);
   options.flags = flags_to_resume(words);
   if (given.has("--gate")) begin_gate(given, options);
+  if (options.beside && !options.gate) {
+    throw InputError("--beside needs --gate: an acceptance needs the machine for itself");
+  }
   check_contradictions(options);
   options.judge = arguments_of(given, all, shipped_profiles());
   refuse_outputs_over_results(options.judge.outputs);

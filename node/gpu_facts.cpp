@@ -181,17 +181,22 @@ Facts gpu_facts(const NvmlGpu& gpu, const std::optional<std::vector<Xid>>& xids,
   return facts;
 }
 
-Fact process_fact(const NvmlGpu& gpu) {
+Fact process_fact(const NvmlGpu& gpu, const std::vector<int>& waiting) {
   const auto processes = gpu.processes();
   if (!processes) return number_fact(std::nullopt, processes.why());
   std::vector<std::string> words;
+  std::size_t count = processes->size();
   for (const auto& process : *processes) {
     std::string text = "pid " + std::to_string(process.pid);
     if (process.name) text += " (" + *process.name + ")";
     if (process.memory_bytes) text += fmt::format(" with {:.1f} GB", static_cast<double>(*process.memory_bytes) / 1e9);
+    if (std::ranges::count(waiting, static_cast<int>(process.pid)) > 0) {
+      text += ", which waits for this gate";
+      --count;
+    }
     words.push_back(std::move(text));
   }
-  return number_fact(static_cast<double>(words.size()), joined(words));
+  return number_fact(static_cast<double>(count), joined(words));
 }
 
 Facts nvlink_facts(const NvmlGpu& gpu) {

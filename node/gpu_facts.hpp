@@ -16,8 +16,9 @@ namespace shakedown {
 /// are the XIDs of the whole host; nullopt if no log could be read.
 Facts gpu_facts(const NvmlGpu&, const std::optional<std::vector<Xid>>& xids, const std::filesystem::path& root);
 
-/// Returns processes: the number of processes that use the GPU, with their ids and memory.
-Fact process_fact(const NvmlGpu&);
+/// Returns processes: the number of processes that use the GPU, with their ids and memory. The processes in `waiting`
+/// are named, but do not count.
+Fact process_fact(const NvmlGpu&, const std::vector<int>& waiting = {});
 
 /// Returns nvlinks, nvlinks_up, nvlink_gb_per_s (the sum of all active links in one direction), nvlink_errors, fabric,
 /// fabric_trouble.

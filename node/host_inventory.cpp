@@ -66,12 +66,13 @@ void count_gpus(const std::optional<PciBus>& bus, const Nvml& nvml, const Enviro
   }
 }
 
-void read_gpus(const Path& root, const Nvml& nvml, const std::optional<KernelLog>& log, HostInventory& inventory) {
+void read_gpus(const Path& root, const Nvml& nvml, const std::optional<KernelLog>& log, const std::vector<int>& waiting,
+               HostInventory& inventory) {
   const auto xids = log ? std::optional(log->xids) : std::nullopt;
   for (const auto& gpu : nvml.gpus()) {
     auto facts = gpu_facts(gpu, xids, root);
     add(facts, nvlink_facts(gpu));
-    facts["processes"] = process_fact(gpu);
+    facts["processes"] = process_fact(gpu, waiting);
     inventory.gpus.push_back(std::move(facts));
     inventory.links.push_back(each_nvlink(gpu).value_or(std::vector<Facts>{}));
   }
@@ -100,10 +101,10 @@ std::optional<std::string> driver(const Path& root, const Nvml& nvml) {
 Path fact_root(const Environment& environment) { return environment("SHAKEDOWN_ROOT").value_or("/"); }
 
 HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& environment, const Path& folder,
-                        const std::vector<std::string>& rails) {
+                        const std::vector<std::string>& rails, const std::vector<int>& waiting) {
   HostInventory inventory;
   const auto log = read_kernel_log(root);
-  read_gpus(root, nvml, log, inventory);
+  read_gpus(root, nvml, log, waiting, inventory);
   auto& host = inventory.host;
   add(host, kernel_log_facts(log));
   for (const auto& part : {cpu_facts(root), memory_facts(root), dram_facts(root), limit_facts(root),

@@ -33,9 +33,10 @@ void members(Archive& archive, HostInventory& host) {
 std::filesystem::path fact_root(const Environment&);
 
 /// Reads the facts of this host. `folder` is on the disk to report. `rails` are the rails that a site file names; empty
-/// without a site file.
+/// without a site file. `waiting`: processes that do not count as users of a GPU.
 HostInventory read_host(const std::filesystem::path& root, const Nvml&, const Environment&,
-                        const std::filesystem::path& folder, const std::vector<std::string>& rails = {});
+                        const std::filesystem::path& folder, const std::vector<std::string>& rails = {},
+                        const std::vector<int>& waiting = {});
 
 /// Returns the settings of NCCL, such as "NCCL_ALGO=Ring, /etc/nccl.conf: NCCL_IB_HCA=mlx5"; "none" if there are none.
 std::string nccl_settings(const Environment&, const std::filesystem::path& root);
