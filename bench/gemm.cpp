@@ -67,6 +67,7 @@ class Plan {
 
   /// Adds the type that training uses most, and one with twice its rate. Each is judged in two rows or by its peers.
   void gate() {
+    if (session_.brief()) return cube(DType::bf16, 8192);
     for (const int n : {4096, 8192}) cube(DType::bf16, n);
     cube(DType::fp8_e4m3, 8192);
   }

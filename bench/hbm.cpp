@@ -38,9 +38,9 @@ void add_latency(Session& session, std::size_t bytes) {
 
 constexpr std::size_t judged_bytes = 4096 * mib;
 
-/// True for the measurements of a gate: each direction, by kernels.
-bool is_in_gate(HbmOp op, Engine engine, std::size_t bytes) {
-  const bool is_direction = op == HbmOp::copy || op == HbmOp::read || op == HbmOp::write;
+/// True for the measurements of a gate: each direction, by kernels. A brief gate has only the copy.
+bool is_in_gate(bool brief, HbmOp op, Engine engine, std::size_t bytes) {
+  const bool is_direction = op == HbmOp::copy || (!brief && (op == HbmOp::read || op == HbmOp::write));
   return is_direction && engine == Engine::sm && bytes == judged_bytes;
 }
 
@@ -59,7 +59,8 @@ bool is_quick(HbmOp op, std::size_t bytes) {
 
 void add_sweep(Session& session, HbmOp op, Engine engine) {
   for (std::size_t bytes = 64 * mib; bytes <= 16384 * mib; bytes *= 4) {
-    const bool is_wanted = session.full() || (session.gate() ? is_in_gate(op, engine, bytes) : is_quick(op, bytes));
+    const bool is_wanted =
+        session.full() || (session.gate() ? is_in_gate(session.brief(), op, engine, bytes) : is_quick(op, bytes));
     if (is_wanted) add(session, op, engine, bytes);
   }
 }

@@ -218,9 +218,10 @@ Launch choose_launch(const LaunchSite& site) {
   refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);
   if (auto many = of_many_ranks(site, launch, ranks)) return *many;
+  if (ranks == 1) return launch;  // without a launcher, which would take half a second
   if (!site.mpirun) {
     launch.note = "mpirun is missing, running one process" +
-                  (site.gpus > 1 ? " though there are " + plural(site.gpus, "GPU") + ": install Open MPI" : "");
+                  (site.gpus > 0 ? " though there are " + plural(site.gpus, "GPU") + ": install Open MPI" : "");
     return launch;
   }
   launch.prefix = mpirun_words(site);

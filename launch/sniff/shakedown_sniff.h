@@ -18,7 +18,7 @@ enum shakedown_sniff_result {
       3, /* not measured or not judged, for example for want of memory; the line gives the reason */
 };
 
-/* Measures matrix products (bf16, fp8) and copies in memory on one GPU, checks their data, and judges them by the
+/* Measures a matrix product (bf16) and a copy in memory on one GPU, checks their data, and judges them by the
  * profile of the GPU, and by its earlier accepted runs if SHAKEDOWN_LEDGER is set. The call needs about three seconds
  * and 9 GB of free memory on the GPU. The caller must leave the GPU idle until the call returns.
  *
