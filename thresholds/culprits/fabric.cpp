@@ -143,7 +143,11 @@ class FabricJudge {
       if (against_others(rounds_.reference, rail) >= slow) continue;
       const auto same = rounds_.same_rounds(rail);
       const double x = against_others(same.rates, rail);
-      if (x >= (same.rounds < enough_rounds ? slow_once : slow) || !rounds_.is_below_scatter(x)) continue;
+      if (x >= (same.rounds < enough_rounds ? slow_once : slow)) continue;
+      if (!rounds_.is_below_scatter(x)) {
+        ++scattered_rails_;
+        continue;
+      }
       const auto places = places_of(all_hosts(), rail);
       if (places.empty()) continue;
       const auto& hosts = rounds_.hosts;
@@ -441,14 +445,15 @@ class FabricJudge {
     });
     out_.judged = rounds_.hosts.size() >= least_hosts;
     const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() : 0;
+    const bool is_scattered = scattered + scattered_rails_ > 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
       // On CPUs that several ranks share, the scatter is expected.
-      const bool is_open = scattered > 0 && rounds_.rows.front()->context->backend == Backend::cuda;
+      const bool is_open = is_scattered && rounds_.rows.front()->context->backend == Backend::cuda;
       out_.findings.push_back(
           pairs_finding(is_open ? Status::inconclusive : Status::pass,
                         fmt::format("{} hosts, {} rails: {}", rounds_.hosts.size(), rounds_.rails,
-                                    scattered > 0          ? "no host is slower than the scatter of the pairs"
+                                    is_scattered           ? "no host or rail is slower than the scatter of the pairs"
                                     : explained_sums_ == 0 ? "all pairs are equally fast"
                                                            : "only pairs with slow ports of a GPU are slow")));
     }
@@ -462,6 +467,10 @@ class FabricJudge {
       out_.said +=
           fmt::format("; {} slower than others, but within the scatter of the pairs", plural(scattered, "NIC"));
     }
+    if (scattered_rails_ > 0) {
+      out_.said += fmt::format("; {} slower than others on all hosts, but within the scatter of the pairs",
+                               plural(scattered_rails_, "rail"));
+    }
     if (explained_sums_ > 0) {
       out_.said += fmt::format("; {} slow because of the ports of a GPU", plural(explained_sums_, "pair"));
     }
@@ -472,7 +481,8 @@ class FabricJudge {
   std::vector<double> all_sums_;
   std::set<Place> explained_, across_explained_;
   std::size_t noted_ = 0;
-  std::size_t explained_sums_ = 0;  // pairs of hosts that are slow because of the ports of a GPU
+  std::size_t scattered_rails_ = 0;  // rails that are slow on all hosts, but not below the scatter
+  std::size_t explained_sums_ = 0;   // pairs of hosts that are slow because of the ports of a GPU
   FabricJudgement out_;
 };
 

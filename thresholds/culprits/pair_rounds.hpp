@@ -30,6 +30,8 @@ struct PairRounds {
   /// A relative rate below this is slow. The distance of this limit from 1 is three times the variation of the best of
   /// three rounds with 1.5 % noise, and half of the smallest fault to report (10 %).
   static constexpr double slow = 0.95;
+  /// The lowest limit if there are many NICs; three quarters of the smallest fault.
+  static constexpr double slow_in_large_fleets = 0.925;
 
   /// The value of one rank in one round.
   struct Value : Exchange {
@@ -72,7 +74,7 @@ struct PairRounds {
   bool low(const Place&) const;
   /// True if the scatter of all rounds does not explain a rate of `x` times the usual one.
   bool is_below_scatter(double x) const;
-  /// Returns the number of NICs that are slow, but not below the scatter.
+  /// Returns the number of NICs that are slow, but not below the scatter or the limit of a large fleet.
   std::size_t count_within_scatter() const;
   /// The exchanges between hosts whose rates are normal on all rails, or on all but one.
   struct SameRounds {
@@ -109,12 +111,14 @@ struct PairRounds {
   void read_hosts(const std::map<std::string, std::string>& leaves);
   void read_values();
   void read_scatter();
+  void read_limit();
 
   std::vector<std::size_t> host_of_, rail_of_;  // by rank
   std::map<Place, std::vector<double>> out_rate_, in_rate_;
   /// Standard deviation of the logarithm of a rate around the slower of the best rates of its two ends. Hosts that
   /// share cores, for example, scatter by a factor.
   double scatter_ = 0;
+  double limit_ = slow;         // a NIC below this is slow by itself
   std::vector<double> inside_;  // values between hosts of the same leaf switch, relative to `typical`, sorted
 };
 

@@ -1,6 +1,8 @@
 // Explains evidence by a GPU, a node, a link or a clock, in this order.
 #include "thresholds/culprits/suspects.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -14,6 +16,7 @@
 #include "thresholds/culprits/copies.hpp"
 #include "thresholds/culprits/evidence.hpp"
 #include "thresholds/rules/profile.hpp"
+#include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/populations.hpp"
 
 namespace shakedown {
@@ -40,6 +43,7 @@ class Investigation {
     judge_nodes(copies);
     add(copies.suspects());
     judge_clocks();
+    judge_tails();
     add(network_);
     for (const auto explain : {explain_collectives, explain_missed_alike})
       suspects_ = explained(suspects_, explain(evidence_, suspects_));
@@ -284,7 +288,9 @@ class Investigation {
     d.place_count = silicon.size();
     d.percent = 100 * silicon.front().first;
     d.detail = plural(silicon.size(), "GPU") + (silicon.size() == 1 ? " runs" : " run") + " GEMM " +
-               percent_text(asked_about) + " or more below the median, within the variation of healthy chips" +
+               percent_text(asked_about) + " or more below the median, " +
+               (silicon.front().first <= slowest_by_power ? "within the variation of healthy chips"
+                                                          : "one of them farther than any published healthy chip") +
                (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
     d.next = measure_command("gemm", context_->world_size);
     suspects_.push_back(std::move(d));
@@ -304,6 +310,39 @@ class Investigation {
       if (middle >= low_clock) result.emplace(static_cast<int>(rank), middle);
     }
     return result;
+  }
+
+  // Adds GPUs whose work per clock, or memory, is as slow as a fault that is worth a repair, but not slower than the
+  // slowest of so many healthy chips may be. Users look at these first if a job is slow.
+  void judge_tails() {
+    std::map<int, double> shortfalls;  // by rank: the largest
+    for (const Column& column : evidence_.table().columns) {
+      if (column.kind.class_effect >= column.kind.effect || column.context->world_size != context_->world_size)
+        continue;
+      for (const Cell& cell : column.cells) {
+        if (cell.out || cell.rows < 2 || cell.shortfall <= column.kind.class_effect) continue;
+        double& shortfall = shortfalls[cell.unit.rank];
+        shortfall = std::max(shortfall, cell.shortfall);
+      }
+    }
+    std::erase_if(shortfalls, [&](const auto& of) { return is_named(suspects_, evidence_.facts(of.first)); });
+    if (shortfalls.empty()) return;
+    std::vector<std::pair<double, int>> sorted;
+    for (const auto& [rank, shortfall] : shortfalls) sorted.emplace_back(-shortfall, rank);
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<int> ranks;
+    for (const auto& [shortfall, rank] : sorted) {
+      if (ranks.size() < max_offenders) ranks.push_back(rank);
+    }
+    Diagnosis d = evidence_.diagnosis({Cause::slow_silicon}, ranks);
+    d.fails = false;
+    d.place_count = sorted.size();
+    d.percent = -100 * sorted.front().first;
+    d.detail =
+        fmt::format("GEMM per GHz or memory of {} is up to {} below the median, within the tails of {} healthy chips",
+                    plural(sorted.size(), "GPU"), percent_text(-sorted.front().first), context_->world_size);
+    d.next = measure_command("gemm", context_->world_size);
+    suspects_.push_back(std::move(d));
   }
 
   // --- data ---

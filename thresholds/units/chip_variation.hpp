@@ -7,9 +7,29 @@
 
 namespace shakedown {
 
+/// The fraction of large fleets in which the limits of a class may name a healthy chip. Each fleet has one limit for
+/// all its chips: the slowest of 4,096 healthy chips is farther from the others than the slowest of 8.
+inline constexpr double healthy_named = 1e-5;
+/// The least number of GPUs of a fleet whose slowest healthy chip may be farther from the others than limits that were
+/// measured on a few GPUs allow.
+inline constexpr std::size_t large_fleet = 65;
+/// How far a chip may be below the median if only the power cap lowers its clock. No healthy chip that is more than 1.5
+/// times slower than others was ever published. If power explains the clock, an accusation is more likely to be wrong
+/// than right.
+inline constexpr double slowest_by_power = 1 / 3.0;
+/// Up to this distance from the median, such a chip neither passes nor fails: power explains its clock, but no such
+/// chip was published.
+inline constexpr double doubtful_by_power = 0.5;
+inline constexpr const char* slow_chip_text =
+    "only the power cap lowers its clock, but no published healthy chip is that slow";
+
 /// Returns how far the slowest of n healthy chips is from the centre, in standard deviations. In a fraction `alpha` of
 /// fleets it is further.
 double worst_of(std::size_t n, double alpha);
+
+/// Returns how far the worst of any number of healthy chips may be from the centre if the best is at this distance.
+/// With the tails of chips on both sides, the worst is farther in a fraction `healthy_named` of fleets.
+double worst_by_best(double best);
 
 /// Returns how far the slowest of n healthy chips is below the median. `by_power`: only the power cap lowers its clock;
 /// if false, the result is at most 22 %.

@@ -1,19 +1,20 @@
 // Decides which units stand out in a class; docs/verdict.md has the rates.
 //
 // In a class with the shortfalls v of N GPUs (or links), a unit stands out if v - centre exceeds
-//   max(effect, 6 s, min(4 g, t s))
-// - effect: the smallest fault that is worth a repair: 1.2 % if several rows agree, else the effect of the metric;
+//   max(effect, 6 s, min(most, t g, T s))
+// - effect: the smallest fault that is worth a repair: 1.6 % if several rows agree, else the effect of the metric;
 // - s: 1.4826 times the median distance of the better half from the centre, combined with the known spread of such
 //   chips, with the weight of eight GPUs, because a few GPUs cannot show their own spread. For two or three GPUs s is
-//   sqrt(2)
-//   times the known spread, since there is only one healthy GPU to compare with;
-// - t: the distance of the worst of N from the centre, in s, if tails are as heavy as those of chips, in all but 1 % of
-//   fleets, above 64 GPUs 0.4 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
-//   does. s includes the noise of rows, whose tails are lighter: t is therefore half of that distance;
+//   sqrt(2) times the known spread, since there is only one healthy GPU to compare with;
+// - T: the distance of the worst of N from the centre, in s, if tails are as heavy as those of chips, in all but 1 % of
+//   fleets, above 64 GPUs 0.001 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
+//   does;
 // - g: the distance of the best from the centre. Hardware does not become faster by a fault, so the good side shows
-//   whether tails are that heavy here: with such tails the worst of any number is beyond 4 times the best in
-//   1 / (1 + 4^5) = 0.1 % of fleets. If tails are lighter, g keeps the limit low. A chip that is slow only because of
-//   the power limit is not at fault if it is within the range of healthy chips.
+//   whether tails are that heavy here: with such tails the worst of any number is beyond t times the best in
+//   1 / (1 + t^5) of fleets: for t = 4 in 0.1 %, for t = 10, above 64 GPUs, in 0.001 %. If tails are lighter, g keeps
+//   the limit low. A chip that is slow only because of the power limit is not at fault if it is within the range of
+//   healthy chips;
+// - most: above 64 GPUs, a sixth less than the smallest fault that fleets of all sizes must show.
 #include "thresholds/units/classes.hpp"
 
 #include <algorithm>
@@ -34,12 +35,15 @@
 namespace shakedown {
 namespace {
 
-constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
+constexpr double sigmas = 6, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
-// The fraction of fleets in which a healthy GPU exceeds the limit. This fraction is larger for small fleets, because
-// one to eight nodes must show a fault of 2 %.
-double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
+// One to eight nodes must show a fault of 2 %. In larger fleets the tails of healthy chips reach farther.
+constexpr double alpha_of_small_fleets = 0.01, of_the_best_of_small_fleets = 4;
+
+// The largest limits of large fleets. Fleets of all sizes must show memory that is 3 % slow, and GEMM that is 5 % slow.
+// The limits are a sixth below these faults, because the faulty GPU varies as well.
+constexpr double most_of_memory = 0.025, most_of_gemm = 0.042;
 
 // Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
 // because a GPU with bad ports slows most copies of a small host.
@@ -61,10 +65,19 @@ double known_spread(const Column& column) {
 struct Seen {
   double variances = 0, units = 0;  // sum of (variance times number of units), and sum of the numbers of units
 };
-using SeenTogether = std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen>;
+struct SeenTogether {
+  std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen> spread;
+  // By family, metric and device: the largest distance of the best from the centre. A class whose rate is nearly that
+  // of the hardware, such as products in f64, has none that are much better.
+  std::map<std::tuple<std::string, std::string, std::string>, double> best;
+};
 
 Seen& seen_of(SeenTogether& together, const Column& column) {
-  return together[{column.name.family(), column.metric, column.device, column.cells.front().rows}];
+  return together.spread[{column.name.family(), column.metric, column.device, column.cells.front().rows}];
+}
+
+double& best_of(SeenTogether& together, const Column& column) {
+  return together.best[{column.name.family(), column.metric, column.device}];
 }
 
 // Returns the standard deviation that the shortest half of the values implies. If there are two groups, the result is
@@ -104,21 +117,38 @@ void measure(Column& column, SeenTogether& together) {
   for (Cell& cell : column.cells) cell.shortfall -= centre;
   if (column.cells.size() <= few) return;
   column.limit = centre - sorted.front();
+  best_of(together, column) = std::max(best_of(together, column), column.limit);
   const double s = spread_of_healthy(sorted, centre);
   Seen& seen = seen_of(together, column);
   seen.variances += s * s * static_cast<double>(sorted.size());
   seen.units += static_cast<double>(sorted.size());
 }
 
+// True if small differences matter: GEMM per GHz, and memory.
+bool is_exact(const Column& column) { return column.kind.class_effect < column.kind.effect; }
+
+double most_of(const Column& column) {
+  if (column.kind.clocked) return column.kind.effect;
+  if (!is_exact(column)) return HUGE_VAL;
+  return column.name.family() == "hbm" ? most_of_memory : most_of_gemm;
+}
+
 void limit(Column& column, SeenTogether& together) {
   const double known = known_spread(column);
   const Seen seen = seen_of(together, column);
+  const std::size_t units = column.cells.size();
   column.scale =
-      column.cells.size() <= few
-          ? std::sqrt(2.0) * known
-          : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
-  const double heavy = std::max(sigmas, worst_of(column.cells.size(), alpha(column.cells.size())));
-  column.limit = std::clamp(of_the_best * column.limit, sigmas * column.scale, heavy * column.scale);
+      units <= few ? std::sqrt(2.0) * known
+                   : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
+  const double least = sigmas * column.scale;
+  if (units < large_fleet) {
+    const double heavy = worst_of(units, alpha_of_small_fleets) * column.scale;
+    column.limit = std::max(least, std::min(of_the_best_of_small_fleets * column.limit, heavy));
+  } else {
+    const double heavy = worst_of(units, healthy_named) * column.scale;
+    const double best = is_exact(column) ? best_of(together, column) : column.limit;
+    column.limit = std::max(least, std::min({worst_by_best(best), heavy, most_of(column)}));
+  }
 }
 
 bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_repetitions; }
@@ -184,10 +214,10 @@ double limit_of(const Column& column, const Cell& cell) {
   return std::max(column.limit, cell.rows > 1 && !few_rows ? column.kind.class_effect : column.kind.effect);
 }
 
-bool is_slow_silicon(const Column& column, const Cell& cell, const RankTelemetry& telemetry) {
-  if (!column.kind.clocked) return false;
-  const double slower = lower_is_better(column.metric) ? cell.shortfall / (1 + cell.shortfall) : cell.shortfall;
-  return slower <= slowest_of(column.cells.size(), true) && telemetry.power_limited(cell.unit.rank);
+// Returns how far the clock of a chip is below the median, if only the power cap lowers it.
+std::optional<double> slower_by_power(const Column& column, const Cell& cell, const RankTelemetry& telemetry) {
+  if (!column.kind.clocked || !telemetry.power_limited(cell.unit.rank)) return std::nullopt;
+  return lower_is_better(column.metric) ? cell.shortfall / (1 + cell.shortfall) : cell.shortfall;
 }
 
 // Marks the outlier cells and their values.
@@ -196,8 +226,10 @@ void mark(Column& column, std::vector<Comparison>& comparisons, const RankTeleme
   double limit = limit_of(column, column.cells.front());
   for (Cell& cell : column.cells) {
     limit = limit_of(column, cell);
-    if (cell.shortfall <= limit || is_slow_silicon(column, cell, telemetry)) continue;
-    cell.out = cell.rows > 1 || cell.repeated || !is_brief(column.name, column.metric);
+    const auto by_power = slower_by_power(column, cell, telemetry);
+    if (cell.shortfall <= limit || (by_power && *by_power <= slowest_by_power)) continue;
+    const bool confirmed = cell.rows > 1 || cell.repeated || !is_brief(column.name, column.metric);
+    cell.out = confirmed && !(by_power && *by_power <= doubtful_by_power);
     out.emplace(cell.unit, cell.out);
   }
   column.limit = limit;

@@ -28,7 +28,9 @@ constexpr double distance_by_power = 0.97;
 constexpr double fleet_share = 0.1;
 constexpr std::size_t min_fleet_units = 3;
 
-enum class Miss { own, fleet, noted, open };
+// `open`: nothing confirms the value. `chip`: only the power cap lowers the clock, but farther than that of any
+// published chip.
+enum class Miss { own, fleet, noted, open, chip };
 
 // The value of a rank. For a copy between ranks, `from` is its source.
 struct RankValue {
@@ -121,7 +123,7 @@ class Attributor {
     const bool spread = limit.kind == LimitKind::spread_max;
     const double centre = upper_median(values);
     std::size_t missed = 0;
-    bool copies = false, fleet = false;
+    bool copies = false, fleet = false, chip = false;
     std::vector<RankValue> own, open;
     for (const RankValue& v : values) {
       copies = copies || v.from;
@@ -129,7 +131,8 @@ class Attributor {
       ++missed;
       const Miss miss = kind_of(f, limit, benchmark, v, centre);
       if (miss == Miss::own) own.push_back(v);
-      if (miss == Miss::open) open.push_back(v);
+      if (miss == Miss::open || miss == Miss::chip) open.push_back(v);
+      chip = chip || miss == Miss::chip;
       fleet = fleet || miss == Miss::fleet;
     }
     // If most ranks miss a limit, the cause is not a single rank, and RunEvidence::alike handles it.
@@ -148,6 +151,7 @@ class Attributor {
     if (own.empty()) {
       const bool repeated = benchmark.rows.size() >= enough_repetitions;
       a.reason = counts                ? "the whole fleet misses it"
+                 : is_open && chip     ? slow_chip_text
                  : is_open && repeated ? "its repetitions differ, so it is not confirmed"
                  : is_open             ? "measured only once, so it is not confirmed"
                            : "a warning: no other value of the same GPU confirms it, or a healthy chip has a low "
@@ -165,7 +169,7 @@ class Attributor {
     std::vector<RankValue> slow;
     for (const RankValue& v : values) {
       longest = std::max(longest, v.value);
-      if (is_slow_silicon(f.key, v.rank, benchmark.context->ranks.size())) {
+      if (is_slow_silicon(f.key, v.rank)) {
         slow.push_back(v);
       } else {
         of_others = std::max(of_others, v.value);
@@ -183,10 +187,10 @@ class Attributor {
   }
 
   /// True for a chip that only the power limit slows, if healthy chips vary as much.
-  bool is_slow_silicon(const Key& key, int rank, std::size_t ranks) const {
+  bool is_slow_silicon(const Key& key, int rank) const {
     const Shown here = shown(key, "compute_ms", rank, std::nullopt);
     return here.compared && !here.out && !telemetry().held_back(rank) && telemetry().power_limited(rank) &&
-           here.shortfall / (1 + here.shortfall) <= slowest_of(ranks, true) &&
+           here.shortfall / (1 + here.shortfall) <= doubtful_by_power &&
            !shown(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
   }
 
@@ -288,10 +292,9 @@ class Attributor {
     const bool clocked = peer_class(f.key, f.metric)->clocked;
     if (clocked && shown(f.key, "tflops_per_ghz", v.rank, v.from).out) return Miss::own;
     if (limit.kind == LimitKind::spread_max) {
-      const std::size_t ranks = benchmark.context->ranks.size();
-      const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry().power_limited(v.rank))
-                               : benchmark.rows.size() >= enough_repetitions;
-      return own ? Miss::own : Miss::noted;
+      if (clocked) return kind_of_chip(here.shortfall, benchmark, telemetry().power_limited(v.rank));
+      const bool by_class = here.compared && benchmark.context->ranks.size() >= large_fleet;
+      return benchmark.rows.size() >= enough_repetitions && !by_class ? Miss::own : Miss::noted;
     }
     if (is_fast_alone(f, limit, v, benchmark)) return Miss::noted;
     const Support support = support_of(f, limit, v, benchmark, here);
@@ -299,6 +302,12 @@ class Attributor {
     if (v.from || !here.compared) return Miss::own;
     if (!clocked) return fleet_is_low(f) && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
     return slow_per_clock(f.key, v.rank) ? Miss::own : kind_by_clock(limit, benchmark, v, here, centre);
+  }
+
+  // Returns the kind of a miss by how far a chip is below the median.
+  static Miss kind_of_chip(double slower, const Benchmark& benchmark, bool by_power) {
+    if (slower <= slowest_of(benchmark.context->ranks.size(), by_power)) return Miss::noted;
+    return by_power && slower <= doubtful_by_power ? Miss::chip : Miss::own;
   }
 
   // Returns the kind of a miss if the work per clock is normal and the clock is low. A limit is compared with the
@@ -311,13 +320,15 @@ class Attributor {
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
     const bool by_power = telemetry().power_limited(v.rank) || telemetry().power_limited_in(benchmark, v.rank);
     const double slowest = slowest_of(benchmark.context->ranks.size(), by_power);
-    if (telemetry().held_back(v.rank) || slower > slowest) return Miss::own;
-    if (clocks_are_low_) return Miss::fleet;
+    if (telemetry().held_back(v.rank)) return Miss::own;
+    if (const Miss of_chip = kind_of_chip(slower, benchmark, by_power); of_chip != Miss::noted) return of_chip;
     double centre = time ? v.value * (1 - slower) : v.value / (1 - std::min(slower, 0.9));
     const double behind_all = 1 - (time ? centre_of_all / v.value : v.value / centre_of_all);
     if (behind_all <= slowest) centre = time ? std::min(centre_of_all, centre) : std::max(centre_of_all, centre);
     const double distance = time ? centre / limit.value : limit.value / centre;
-    return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
+    if (by_power && distance <= distance_by_power) return Miss::noted;
+    if (clocks_are_low_) return Miss::fleet;
+    return distance <= healthy_distance ? Miss::noted : Miss::own;
   }
 
   const std::vector<Finding>& findings_;

@@ -19,6 +19,7 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/results/hosts.hpp"
+#include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/doubt.hpp"
 #include "thresholds/units/populations.hpp"
@@ -348,12 +349,17 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
 
 // Returns the finding about values that no other value confirms. The programs measure such a row again. Without further
 // measurements, or if these differ, the verdict is inconclusive.
-Finding in_doubt(const Comparison& c) {
+Finding in_doubt(const Comparison& c, const RankTelemetry& telemetry) {
   Finding finding = finding_of(c, &PeerValue::noted);
   classify(finding, Code::in_doubt);
   finding.status = Status::inconclusive;
   const bool differ = std::ranges::any_of(c.values, [](const PeerValue& v) { return v.noted && v.gain > 0; });
-  finding.detail += differ ? "; its repetitions differ" : "; measured once, without confirmation";
+  const bool chip = c.kind.clocked && std::ranges::all_of(c.values, [&](const PeerValue& v) {
+                      return !v.noted || telemetry.power_limited(v.unit.rank);
+                    });
+  finding.detail += chip     ? "; " + std::string(slow_chip_text)
+                    : differ ? "; its repetitions differ"
+                             : "; measured once, without confirmation";
   return finding;
 }
 
@@ -411,7 +417,7 @@ std::vector<Finding> findings_of(const UnitTable& table) {
     } else if (std::ranges::any_of(c.hosts, [&](const auto& h) { return c.outlier(h); })) {
       findings.push_back(finding_of_hosts(c));
     } else if (std::ranges::any_of(c.values, &PeerValue::noted)) {
-      findings.push_back(in_doubt(c));
+      findings.push_back(in_doubt(c, table.telemetry));
     } else {
       continue;
     }
