@@ -130,7 +130,7 @@ void PairRounds::read_limit() {
   if (at.size() < large_fleet) return;
   double ahead = 0;
   for (const auto& [place, values] : at) ahead = std::max(ahead, best(place).value_or(1) - 1);
-  limit_ = std::clamp(1 - worst_by_best(ahead), slow_in_large_fleets, slow);
+  nic_limit = std::clamp(1 - worst_by_best(ahead), slow_in_large_fleets, slow);
 }
 
 /// Uses the rounds inside leaf switches if these are known, because a slow uplink is not scatter. Omits the lowest
@@ -206,7 +206,7 @@ std::optional<double> PairRounds::best(const Place& place) const {
 
 bool PairRounds::low(const Place& place) const {
   const auto x = best(place);
-  return x && *x < limit_ && is_below_scatter(*x);
+  return x && *x < slow && is_below_scatter(*x);
 }
 
 bool PairRounds::is_below_scatter(double x) const {

@@ -30,7 +30,7 @@ struct PairRounds {
   /// A relative rate below this is slow. The distance of this limit from 1 is three times the variation of the best of
   /// three rounds with 1.5 % noise, and half of the smallest fault to report (10 %).
   static constexpr double slow = 0.95;
-  /// The lowest limit if there are many NICs; three quarters of the smallest fault.
+  /// The lowest limit of a single NIC if there are many; three quarters of the smallest fault.
   static constexpr double slow_in_large_fleets = 0.925;
 
   /// The value of one rank in one round.
@@ -74,7 +74,7 @@ struct PairRounds {
   bool low(const Place&) const;
   /// True if the scatter of all rounds does not explain a rate of `x` times the usual one.
   bool is_below_scatter(double x) const;
-  /// Returns the number of NICs that are slow, but not below the scatter or the limit of a large fleet.
+  /// Returns the number of NICs that are slow, but not below the scatter.
   std::size_t count_within_scatter() const;
   /// The exchanges between hosts whose rates are normal on all rails, or on all but one.
   struct SameRounds {
@@ -106,6 +106,7 @@ struct PairRounds {
   std::map<Pair, std::vector<Sum>> sums;
   std::vector<double> reference;  // by rail: best rate of the hosts
   std::vector<double> typical;    // by rail: usual rate
+  double nic_limit = slow;        // a single NIC below this is at fault
 
  private:
   void read_hosts(const std::map<std::string, std::string>& leaves);
@@ -118,7 +119,6 @@ struct PairRounds {
   /// Standard deviation of the logarithm of a rate around the slower of the best rates of its two ends. Hosts that
   /// share cores, for example, scatter by a factor.
   double scatter_ = 0;
-  double limit_ = slow;         // a NIC below this is slow by itself
   std::vector<double> inside_;  // values between hosts of the same leaf switch, relative to `typical`, sorted
 };
 
