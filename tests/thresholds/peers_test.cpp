@@ -146,6 +146,30 @@ TEST(Peers, AllowTheWorstOfManyMoreThanTheWorstOfFew) {
   EXPECT_TRUE(stands_out(1024, 0.0015, 0.02)) << "tails are light";
 }
 
+// A fault of 2 % looks like the slowest of many healthy GPUs.
+TEST(Peers, WarnOfAGpuOfALargeFleetThatIsAsSlowAsTheSlowestOfSoManyMayBe) {
+  const auto of_fleet = [](double behind) {
+    constexpr int gpus = 256;
+    ResultsBuilder builder(gpus, gpus / 8);
+    for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
+      Values rates;
+      for (int rank = 0; rank < gpus; ++rank)
+        rates.emplace_back(4000 * (1 + (rank == 1 ? 0.006 : rank == 5 ? 0.002 - behind : 0.001 * (rank % 5))));
+      builder.add("hbm/op:copy/engine:sm/bytes:" + std::string(bytes), "hbm_gb_per_s", 4000, rates);
+    }
+    return judged(builder);
+  };
+  const Verdict slow = of_fleet(0.02);
+  EXPECT_TRUE(outliers(slow).empty());
+  ASSERT_EQ(slow.culprits.size(), 1u);
+  EXPECT_FALSE(slow.culprits[0].fails);
+  EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
+  EXPECT_EQ(slow.culprits[0].places.front().rank, 5);
+  EXPECT_EQ(slow.culprits[0].detail,
+            "GEMM per GHz or memory of 1 GPU is up to 2.0 % below the median, within the tails of 256 healthy chips");
+  EXPECT_FALSE(outliers(of_fleet(0.03)).empty()) << "3 % is found in fleets of all sizes";
+}
+
 TEST(Peers, TakeTheMedianOverRepetitions) {
   ResultsBuilder builder(8);
   builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000, {{2, 3000}}));

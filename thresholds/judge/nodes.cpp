@@ -130,22 +130,21 @@ class Decider {
   // True for a finding that repeats a suspect between hosts.
   static bool repeats_suspect(const Finding& f) { return f.code == Code::pairs && f.status == Status::fail; }
 
-  // Assigns a finding that no culprit explains. If it names all of its hosts, they are bad; otherwise all hosts are
-  // undecided.
+  // Assigns a finding that no culprit explains. If it names all of its hosts, or as many as a finding can, they are
+  // bad. If it does not name all, the other hosts are undecided.
   void blame(const Finding& f) {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";
     // A culprit of the verdict explains this finding.
     if (performance && (a_node_is_to_blame_ || what_they_share_is_to_blame_)) return;
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
-    const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
-                           !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
-                           f.status != Status::inconclusive;
-    if (!names_all) {
-      if (!f.wrong_ranks.empty() && a_node_is_to_blame_) return;
-      list_.undecided_because.push_back(text(summary_of(f)));
-      return;
-    }
+    const bool names_all = f.offender_count == f.offenders.size();
+    const bool names = !f.offenders.empty() && (names_all || f.offenders.size() == most_named) &&
+                       !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
+                       f.status != Status::inconclusive;
+    if (!names && !f.wrong_ranks.empty() && a_node_is_to_blame_) return;
+    if (!names || !names_all) list_.undecided_because.push_back(text(summary_of(f)));
+    if (!names) return;
     for (const Culprit& offender : f.offenders) {
       Finding here = f;
       std::tie(here.offenders, here.offender_count) = std::pair(std::vector{offender}, 1);
