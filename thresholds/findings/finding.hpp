@@ -125,8 +125,7 @@ struct Compared {
 
 /// Maximum number of offenders that a text shows; their count is always complete.
 inline constexpr std::size_t max_offenders = 10;
-/// A finding names all of its offenders, so that each node can be isolated. If there are more than this, the machine as
-/// a whole is at fault, and the finding names only as many as a text shows.
+/// A finding names its offenders, so that each node can be isolated, but no more than this, to save memory.
 inline constexpr std::size_t most_named = 1000;
 
 struct Finding {

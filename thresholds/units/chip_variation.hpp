@@ -9,7 +9,7 @@ namespace shakedown {
 
 /// The fraction of large fleets in which the limits of a class may name a healthy chip. Each fleet has one limit for
 /// all its chips: the slowest of 4,096 healthy chips is farther from the others than the slowest of 8.
-inline constexpr double healthy_named = 1e-5;
+inline constexpr double healthy_named = 3e-4;
 /// The least number of GPUs of a fleet whose slowest healthy chip may be farther from the others than limits that were
 /// measured on a few GPUs allow.
 inline constexpr std::size_t large_fleet = 65;

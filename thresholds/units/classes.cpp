@@ -7,11 +7,11 @@
 //   chips, with the weight of eight GPUs, because a few GPUs cannot show their own spread. For two or three GPUs s is
 //   sqrt(2) times the known spread, since there is only one healthy GPU to compare with;
 // - T: the distance of the worst of N from the centre, in s, if tails are as heavy as those of chips, in all but 1 % of
-//   fleets, above 64 GPUs 0.001 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
+//   fleets, above 64 GPUs 0.03 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
 //   does;
 // - g: the distance of the best from the centre. Hardware does not become faster by a fault, so the good side shows
 //   whether tails are that heavy here: with such tails the worst of any number is beyond t times the best in
-//   1 / (1 + t^5) of fleets: for t = 4 in 0.1 %, for t = 10, above 64 GPUs, in 0.001 %. If tails are lighter, g keeps
+//   1 / (1 + t^5) of fleets: for t = 4 in 0.1 %, for t = 5, above 64 GPUs, in 0.03 %. If tails are lighter, g keeps
 //   the limit low. A chip that is slow only because of the power limit is not at fault if it is within the range of
 //   healthy chips;
 // - most: above 64 GPUs, a sixth less than the smallest fault that fleets of all sizes must show.
@@ -42,8 +42,9 @@ constexpr std::size_t few = 3;
 constexpr double alpha_of_small_fleets = 0.01, of_the_best_of_small_fleets = 4;
 
 // The largest limits of large fleets. Fleets of all sizes must show memory that is 3 % slow, and GEMM that is 5 % slow.
-// The limits are a sixth below these faults, because the faulty GPU varies as well.
-constexpr double most_of_memory = 0.025, most_of_gemm = 0.042;
+// The limits are a sixth below these faults, because the faulty GPU varies as well. That of memory is lower by another
+// 0.7 %, because a faulty GPU may be compared with the slower of two makes of memory, 1 % apart.
+constexpr double most_of_memory = 0.018, most_of_gemm = 0.042;
 
 // Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
 // because a GPU with bad ports slows most copies of a small host.
@@ -146,7 +147,8 @@ void limit(Column& column, SeenTogether& together) {
     column.limit = std::max(least, std::min(of_the_best_of_small_fleets * column.limit, heavy));
   } else {
     const double heavy = worst_of(units, healthy_named) * column.scale;
-    const double best = is_exact(column) ? best_of(together, column) : column.limit;
+    const bool alone = is_exact(column) && column.cells.front().rows == 1;
+    const double best = alone ? best_of(together, column) : column.limit;
     column.limit = std::max(least, std::min({worst_by_best(best), heavy, most_of(column)}));
   }
 }
