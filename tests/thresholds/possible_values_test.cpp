@@ -150,6 +150,16 @@ TEST(PossibleValues, OfALayerEndAtThePeakOfItsType) {
   EXPECT_EQ(says(1979 * ceiling_allowance + 1), "tflops: above the physical limit: the measurement is wrong");
 }
 
+TEST(PossibleValues, OfATokenEndAtTheRateOfReadingItsBytes) {
+  const auto says = [&](double fraction) {
+    const auto builder = ResultsBuilder(1).add("decode/model:tiny/dtype:f32/batch:1/context:8", "value", 1);
+    return refused(builder, with({{"of_hbm_read", fraction}}), nullptr);
+  };
+  EXPECT_EQ(says(1), "");
+  EXPECT_EQ(says(1.02), "of_hbm_read: above the physical limit: the measurement is wrong");
+  EXPECT_NE(says(0), "");
+}
+
 TEST(PossibleValues, OfACopyFollowTheGenerationOfPcie) {
   const auto possible = [](std::optional<double> generation, std::optional<double> width, double rate) {
     ResultsBuilder builder(1);

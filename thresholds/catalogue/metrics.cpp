@@ -203,7 +203,7 @@ constexpr std::array catalogue{
     Metric{.family = "decode", .name = "token_ms", .what = "time of a token", .aspect = Aspect::memory, .work = millisecond,
            .may_lack = same_time},
     Metric{.family = "decode", .name = "of_hbm_read", .what = "rate of the bytes of a token over the rate of reading them",
-           .aspect = Aspect::memory, .range = not_negative, .harmless = shown, .may_lack = shown},
+           .aspect = Aspect::memory, .ceiling = one, .harmless = shown, .may_lack = shown},
     Metric{.family = "decode", .name = "hbm_read_gb_per_s", .what = "rate of reading the memory of the weights", .aspect = Aspect::memory,
            .harmless = shown, .may_lack = shown},
     Metric{.family = "decode", .name = "p50_us", .what = "median time of a token", .work = microsecond, .may_lack = same_time},
