@@ -1,9 +1,12 @@
 // The product of one row with a matrix, limited by the rate at which the matrix is read. A block computes a range of
-// outputs. The rows of the matrix for these outputs form one sequence of chunks, divided evenly among the warps. Each
-// warp keeps several chunks in flight to its own part of shared memory, also while it waits for the previous kernel.
+// outputs. Some warps share each row of the matrix: a warp always has the same columns, so that a lane keeps its part
+// of X in registers, and several groups of such warps have different rows. Each warp keeps several rows in flight to
+// its own part of shared memory, also while it waits for the previous kernel. These rows are then consumed faster than
+// HBM could deliver them, which makes up for the wait.
 #include <cuda_fp8.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 
@@ -23,44 +26,33 @@ __device__ float2 two_of(std::uint32_t word) {
   return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000U)};
 }
 
+/// `columns` is the number of weights in 16 bytes. `lane_vectors` are the numbers of vectors of a lane for which there
+/// are kernels, the preferred one last. With more, X would not fit into registers.
 struct Bf16Format {
-  static constexpr int size = 2, vectors = 1;  // bytes of a weight; vectors of X for 16 bytes of weights
+  static constexpr int columns = 8;
+  static constexpr std::array lane_vectors = {1, 7, 5, 4};
 
-  static __device__ void accumulate(const uint4& weights, const uint4* x, float2& sum) {
-    const std::uint32_t w[4] = {weights.x, weights.y, weights.z, weights.w};
-    const uint4 packed = *x;
-    const std::uint32_t values[4] = {packed.x, packed.y, packed.z, packed.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 a = two_of(w[i]), b = two_of(values[i]);
-      sum.x = fmaf(a.x, b.x, sum.x);
-      sum.y = fmaf(a.y, b.y, sum.y);
-    }
-  }
+  static __device__ float2 pair(const std::uint32_t (&words)[4], int i) { return two_of(words[i]); }
 };
 
 struct Float8Format {
-  static constexpr int size = 1, vectors = 2;
+  static constexpr int columns = 16;
+  static constexpr std::array lane_vectors = {1, 4, 2};
 
-  static __device__ void accumulate(const uint4& weights, const uint4* x, float2& sum) {
-    const std::uint32_t w[4] = {weights.x, weights.y, weights.z, weights.w};
-    const uint4 low = x[0], high = x[32];
-    const std::uint32_t values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const auto pair = static_cast<__nv_fp8x2_storage_t>(w[i / 2] >> (i % 2 * 16));
-      const float2 a = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3))), b = two_of(values[i]);
-      sum.x = fmaf(a.x, b.x, sum.x);
-      sum.y = fmaf(a.y, b.y, sum.y);
-    }
+  static __device__ float2 pair(const std::uint32_t (&words)[4], int i) {
+    const auto packed = static_cast<__nv_fp8x2_storage_t>(words[i / 2] >> (i % 2 * 16));
+    return __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(packed, __NV_E4M3)));
   }
 };
 
-/// The rows of a matrix, and how blocks share them. A gated product has two rows for each output.
+/// The rows of a matrix, and how blocks and warps share them. A gated product has two rows for each output.
 struct MatrixRows {
   const std::byte* weights = nullptr;
   std::size_t row_bytes = 0;
-  int outputs = 0, chunks = 0, rows_each = 1, blocks = 0;  // chunks of a row; rows of an output
+  int outputs = 0, rows_each = 1, blocks = 0;
+  int vectors = 1, slices = 1;  // vectors of 16 bytes that a lane has of a row; warps that share a row
+
+  __host__ __device__ int slice_bytes() const { return vectors * chunk_bytes; }
 };
 
 /// Operands of the kernel. The weights of the next kernel may be missing.
@@ -73,20 +65,19 @@ struct RowOperands {
   float epsilon;
 };
 
-/// The outputs of this block, and the chunks of its warps.
+/// The outputs of this block.
 struct BlockRows {
   MatrixRows all;
   int begin, outputs;
 
   __device__ explicit BlockRows(const MatrixRows& rows) : all(rows) {
     const auto edge = [&](unsigned block) {
-      return static_cast<int>(static_cast<long long>(rows.outputs) * block / static_cast<unsigned>(rows.blocks));
+      return static_cast<int>(static_cast<unsigned>(rows.outputs) * block / static_cast<unsigned>(rows.blocks));
     };
     begin = edge(blockIdx.x);
     outputs = edge(blockIdx.x + 1) - begin;
   }
-  __device__ int chunks() const { return outputs * all.rows_each * all.chunks; }
-  __device__ int first_chunk(int warp) const { return chunks() * warp / row_warps; }
+  __device__ int rows() const { return outputs * all.rows_each; }
   /// Returns the row of the matrix for a row of this block. Gates and their values alternate.
   __device__ int matrix_row(int row) const {
     return all.rows_each == 2 ? begin + row / 2 + row % 2 * all.outputs : begin + row;
@@ -96,215 +87,280 @@ struct BlockRows {
   }
 };
 
-/// Requests the chunks with which a warp of the next kernel begins, so that HBM is busy until that kernel has started.
-__device__ void prefetch_next(const MatrixRows& next, int most_bytes) {
-  if (next.weights == nullptr || blockIdx.x >= static_cast<unsigned>(next.blocks) || threadIdx.x % 32 != 0) return;
-  const BlockRows rows(next);
-  const int first = rows.first_chunk(static_cast<int>(threadIdx.x) / 32);
-  if (first >= rows.chunks()) return;
-  const int at = first % next.chunks * chunk_bytes, left = static_cast<int>(next.row_bytes) - at;
-  prefetch_to_l2(rows.row_data(first / next.chunks) + at, left < most_bytes ? left : most_bytes);
-}
+/// The rows of a block that this warp has: `first`, and every `step`-th after it.
+struct WarpRows {
+  int slice, first, step;
 
-/// The chunks of one warp, of which `stages` are in flight.
-template <class Format, int stages>
-struct ChunkStream {
-  const RowOperands& o;
-  const BlockRows& rows;
-  uint4* ring;  // of this lane
-  int row, chunk, left;
-  bool has_prefetched = false;
-
-  __device__ ChunkStream(const RowOperands& operands, const BlockRows& of_block, uint4* shared, int begin, int end)
-      : o(operands),
-        rows(of_block),
-        ring(shared + threadIdx.x / 32 * stages * 32 + threadIdx.x % 32),
-        row(begin / operands.rows.chunks),
-        chunk(begin % operands.rows.chunks),
-        left(end - begin) {}
-
-  /// Starts the copy of the next chunk, if there is one. Each lane copies what it reads itself.
-  __device__ void request(int stage) {
-    if (left > 0) {
-      const int at = chunk * chunk_bytes + static_cast<int>(threadIdx.x % 32 * sizeof(uint4));
-      const bool is_outside = at >= o.columns * Format::size;
-      copy_async(ring + stage * 32, rows.row_data(row) + (is_outside ? 0 : at), is_outside);
-      if (++chunk == o.rows.chunks) {
-        chunk = 0;
-        ++row;
-      }
-      --left;
-    } else if (!has_prefetched) {
-      prefetch_next(o.next, stages * chunk_bytes);
-      has_prefetched = true;
-    }
-    commit_copies();
+  __device__ explicit WarpRows(const BlockRows& rows) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    step = row_warps / rows.all.slices;
+    slice = warp % rows.all.slices;
+    first = warp / rows.all.slices < step ? warp / rows.all.slices : rows.rows();  // else it has none
   }
 };
 
-/// Returns the place in shared memory of vector v of X: lanes read neighbouring vectors.
-template <class Format>
-__device__ int place_of(int v) {
-  constexpr int each = 32 * Format::vectors;
-  return v / each * each + v % Format::vectors * 32 + v % each / Format::vectors;
+/// Returns the number of rows that a warp has in flight.
+__host__ __device__ constexpr int rows_ahead(int vectors, int chunks) {
+  const int rows = (chunks + vectors / 2) / vectors;
+  return rows < 1 ? 1 : rows;
 }
 
-/// Writes X to shared memory, normalized if there is a gain, with zeros up to a whole chunk.
-template <class Format>
-__device__ void load_row(const RowOperands& o, const uint4* gains, uint4* to) {
-  constexpr int most = widest_normalized / vector_width / row_threads;
-  const int vectors = o.columns / vector_width, padded = o.rows.chunks * 32 * Format::vectors;
-  const auto* const from = reinterpret_cast<const uint4*>(o.x);
-  if (o.gain == nullptr) {
-    for (int v = static_cast<int>(threadIdx.x); v < padded; v += row_threads) {
-      to[place_of<Format>(v)] = v < vectors ? from[v] : uint4{};
+/// Requests the rows with which a warp of the next kernel begins, so that HBM is busy until that kernel has started.
+__device__ void prefetch_next(const MatrixRows& next, int chunks) {
+  if (next.weights == nullptr || blockIdx.x >= static_cast<unsigned>(next.blocks)) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const BlockRows rows(next);
+  const WarpRows warp(rows);
+  const int row = warp.first + lane * warp.step, at = warp.slice * next.slice_bytes();
+  const int left = static_cast<int>(next.row_bytes) - at;
+  if (lane >= rows_ahead(next.vectors, chunks) || row >= rows.rows() || left <= 0) return;
+  prefetch_to_l2(rows.row_data(row) + at, left < next.slice_bytes() ? left : next.slice_bytes());
+}
+
+/// This warp's part of the rows of its block. A lane copies what it reads itself.
+template <int vectors, int ahead>
+struct RowStream {
+  const BlockRows& rows;
+  uint4* ring;  // of this lane: `ahead` rows
+  int at;       // offset of the lane's first vector in a row
+  int inside;   // the number of its vectors that are inside the row
+
+  __device__ RowStream(const BlockRows& of_block, const WarpRows& warp, uint4* shared) : rows(of_block) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    ring = shared + threadIdx.x / 32 * (ahead * vectors * 32) + lane;
+    at = warp.slice * (vectors * chunk_bytes) + lane * static_cast<int>(sizeof(uint4));
+    const int left = static_cast<int>(rows.all.row_bytes) - at;
+    inside = left <= 0 ? 0 : (left + chunk_bytes - 1) / chunk_bytes;
+  }
+  /// Starts the copy of vector v of a row into this place of the ring. Vectors outside the row become 0.
+  __device__ void request(const std::byte* row, int place, int v) const {
+    const bool is_outside = v >= inside;
+    copy_async(ring + (place * vectors + v) * 32, row + (is_outside ? 0 : at + v * chunk_bytes), is_outside);
+  }
+  __device__ const uint4& vector(int place, int v) const { return ring[(place * vectors + v) * 32]; }
+};
+
+/// The values of X, or gains, for the columns that a lane has, as packed bf16. Zeros outside the row.
+template <class Format, int vectors>
+struct LaneColumns {
+  static constexpr int each = Format::columns / vector_width;  // vectors of bf16 for one vector of weights
+  uint4 at[vectors * each];
+
+  __device__ void load(const Bf16* from, int first, int inside) {
+#pragma unroll
+    for (int i = 0; i < vectors * each; ++i) {
+      const int v = first + i / each * 32;
+      at[i] = i / each < inside ? reinterpret_cast<const uint4*>(from)[v * each + i % each] : uint4{};
     }
-    return;
   }
-  uint4 packed[most];
-  float squares = 0;
+};
+
+/// X as floats, normalized and rounded if there is a gain.
+template <class Format, int vectors>
+struct LaneInput {
+  using Columns = LaneColumns<Format, vectors>;
+  float at[vectors][Format::columns];
+
+  /// `parts` has one float of shared memory for each warp.
+  __device__ LaneInput(const RowOperands& o, const Columns& x, const Columns& gains, const WarpRows& warp,
+                       float* parts) {
+    unpack_all(x);
+    if (o.gain == nullptr) return;
+    float squares = 0;
 #pragma unroll
-  for (int i = 0; i < most; ++i) {
-    const int v = i * row_threads + static_cast<int>(threadIdx.x);
-    packed[i] = v < vectors ? from[v] : uint4{};
-    for (const float value : unpack(packed[i]).at) squares += value * value;
+    for (int i = 0; i < vectors * Format::columns; ++i) squares = fmaf(value(i), value(i), squares);
+    squares = sum_warp(squares);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = squares;
+    __syncthreads();
+    const int first = static_cast<int>(threadIdx.x) / 32 - warp.slice;
+    float sum = 0;
+    for (int slice = 0; slice < o.rows.slices; ++slice) {
+      if (first + slice < row_warps) sum += parts[first + slice];
+    }
+    const float rstd = rsqrtf(sum / static_cast<float>(o.columns) + o.epsilon);
+#pragma unroll
+    for (int i = 0; i < vectors * Columns::each; ++i) {
+      const Eight gain = unpack(gains.at[i]);
+#pragma unroll
+      for (int j = 0; j < vector_width; ++j) {
+        float& x = value(i * vector_width + j);
+        x = __bfloat162float(__float2bfloat16(x * rstd * gain.at[j]));
+      }
+    }
   }
-  const float rstd = rsqrtf(sum_block(squares) / static_cast<float>(o.columns) + o.epsilon);
+
+ private:
+  __device__ float& value(int i) { return at[i / Format::columns][i % Format::columns]; }
+  __device__ void unpack_all(const Columns& x) {
 #pragma unroll
-  for (int i = 0; i < most; ++i) {
-    const int v = i * row_threads + static_cast<int>(threadIdx.x);
-    if (v >= padded) break;
-    Eight n = unpack(packed[i]);
-    const Eight gain = unpack(gains[i]);
-    for (int j = 0; j < vector_width; ++j) n.at[j] = n.at[j] * rstd * gain.at[j];
-    to[place_of<Format>(v)] = pack(n);
+    for (int i = 0; i < vectors * Columns::each; ++i) {
+      const Eight values = unpack(x.at[i]);
+#pragma unroll
+      for (int j = 0; j < vector_width; ++j) value(i * vector_width + j) = values.at[j];
+    }
+  }
+};
+
+template <class Format>
+__device__ void accumulate(const uint4& weights, const float (&x)[Format::columns], float2& sum) {
+  const std::uint32_t words[4] = {weights.x, weights.y, weights.z, weights.w};
+#pragma unroll
+  for (int i = 0; i < Format::columns / 2; ++i) {
+    const float2 pair = Format::pair(words, i);
+    sum.x = fmaf(pair.x, x[2 * i], sum.x);
+    sum.y = fmaf(pair.y, x[2 * i + 1], sum.y);
   }
 }
 
-/// The sums of the rows of a block. The warp that reads the beginning of a row writes `begun`. Each warp whose chunks
-/// begin inside a row writes the sum of its part of this row to `continued`, which is 0 for a warp without chunks.
-struct RowSums {
-  float *begun, *continued;
+/// What a block needs to finish its outputs, in shared memory: sums[row * slices + slice], the factor of each row, and
+/// what is added to each output.
+struct BlockResults {
+  float *sums, *factors, *addends;
 
-  __device__ void write(float2 sum, int row, bool is_begun) const {
-    const float total = sum_warp(sum.x + sum.y);
-    if (threadIdx.x % 32 != 0) return;
-    if (is_begun) {
-      begun[row] = total;
-    } else {
-      continued[threadIdx.x / 32] = total;
+  __device__ BlockResults(float* shared, const BlockRows& rows)
+      : sums(shared), factors(sums + rows.rows() * rows.all.slices), addends(factors + rows.rows()) {}
+  static std::size_t floats(const MatrixRows& all) {
+    const auto outputs = static_cast<std::size_t>((all.outputs + all.blocks - 1) / all.blocks);
+    const auto rows = outputs * static_cast<std::size_t>(all.rows_each);
+    return rows * static_cast<std::size_t>(all.slices) + rows + outputs;
+  }
+
+  __device__ void load_addends(const RowOperands& o, const BlockRows& rows) const {
+    for (int i = static_cast<int>(threadIdx.x); i < rows.outputs; i += row_threads) {
+      const int output = rows.begin + i;
+      const float bias = o.bias == nullptr ? 0.0F : __bfloat162float(o.bias[output]);
+      addends[i] = bias + (o.residual == nullptr ? 0.0F : __bfloat162float(o.residual[output]));
+    }
+    if (o.scales == nullptr) return;
+    for (int row = static_cast<int>(threadIdx.x); row < rows.rows(); row += row_threads) {
+      factors[row] = o.scales[rows.matrix_row(row)];
     }
   }
   /// Adds up the parts of a row in the order of its columns.
-  __device__ float total(const BlockRows& rows, int row) const {
-    float sum = begun[row];
-    for (int warp = 1; warp < row_warps; ++warp) {
-      const int first = rows.first_chunk(warp);
-      if (first > row * rows.all.chunks && first < (row + 1) * rows.all.chunks) sum += continued[warp];
+  __device__ float product(const RowOperands& o, int row) const {
+    float sum = 0;
+    for (int slice = 0; slice < o.rows.slices; ++slice) sum += sums[row * o.rows.slices + slice];
+    return o.scales == nullptr ? sum : sum * factors[row];
+  }
+  __device__ void write(const RowOperands& o, const BlockRows& rows) const {
+    for (int i = static_cast<int>(threadIdx.x); i < rows.outputs; i += row_threads) {
+      float value = product(o, i * o.rows.rows_each);
+      if (o.rows.rows_each == 2) value = value * sigmoid(value) * product(o, 2 * i + 1);
+      o.d[rows.begin + i] = __float2bfloat16(value + addends[i]);
     }
-    return sum;
   }
 };
 
-template <bool is_gated>
-__device__ void write_outputs(const RowOperands& o, const BlockRows& rows, const RowSums& sums) {
-  for (int i = static_cast<int>(threadIdx.x); i < rows.outputs; i += row_threads) {
-    const auto product = [&](int row) {
-      const float scale = o.scales == nullptr ? 1.0F : o.scales[rows.matrix_row(row)];
-      return sums.total(rows, row) * scale;
-    };
-    const int output = rows.begin + i;
-    float value = product(is_gated ? 2 * i : i);
-    if constexpr (is_gated) value = value * sigmoid(value) * product(2 * i + 1);
-    if (o.bias != nullptr) value += __bfloat162float(o.bias[output]);
-    if (o.residual != nullptr) value += __bfloat162float(o.residual[output]);
-    o.d[output] = __float2bfloat16(value);
-  }
-}
-
-template <class Format, bool is_gated, int stages>
+template <class Format, int vectors, int chunks>
 __global__ void __launch_bounds__(row_threads) multiply_row_kernel(RowOperands o) {
   extern __shared__ uint4 shared[];
-  const int chunks = o.rows.chunks;
-  uint4* const x = shared + row_warps * stages * 32;
-  auto* const floats = reinterpret_cast<float*>(x + chunks * 32 * Format::vectors);
-  const RowSums sums{floats + row_warps, floats};
+  constexpr int ahead = rows_ahead(vectors, chunks);
+  auto* const parts = reinterpret_cast<float*>(shared + row_warps * ahead * vectors * 32);
   allow_next_kernel();
-  if (threadIdx.x < row_warps) sums.continued[threadIdx.x] = 0;
   const BlockRows rows(o.rows);
-  const int warp = static_cast<int>(threadIdx.x) / 32, begin = rows.first_chunk(warp), end = rows.first_chunk(warp + 1);
-  ChunkStream<Format, stages> stream(o, rows, shared, begin, end);
-  for (int stage = 0; stage < stages; ++stage) stream.request(stage);
-  uint4 gains[widest_normalized / vector_width / row_threads] = {};
-  if (o.gain != nullptr) {
+  const WarpRows warp(rows);
+  const RowStream<vectors, ahead> stream(rows, warp, shared);
+  const BlockResults results(parts + row_warps, rows);
+  const int count = rows.rows(), lane = static_cast<int>(threadIdx.x) % 32;
+  for (int place = 0; place < ahead; ++place) {
+    const int row = warp.first + place * warp.step;
+    const std::byte* const from = row < count ? rows.row_data(row) : nullptr;
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(std::size(gains)); ++i) {
-      const int v = i * row_threads + static_cast<int>(threadIdx.x);
-      if (v < o.columns / vector_width) gains[i] = reinterpret_cast<const uint4*>(o.gain)[v];
+    for (int v = 0; v < vectors; ++v) {
+      if (from != nullptr) stream.request(from, place, v);
+      commit_copies();
     }
   }
+  if (warp.first + ahead * warp.step >= count) prefetch_next(o.next, chunks);
+  const int first = warp.slice * vectors * 32 + lane;
+  LaneColumns<Format, vectors> gains, x;
+  if (o.gain != nullptr) gains.load(o.gain, first, stream.inside);
   wait_for_previous_kernel();
-  load_row<Format>(o, gains, x);
-  __syncthreads();
+  x.load(o.x, first, stream.inside);
+  results.load_addends(o, rows);
+  const LaneInput<Format, vectors> input(o, x, gains, warp, parts);
 
-  float2 sum{};
-  int row = begin / chunks, chunk = begin % chunks;
-  bool is_begun = chunk == 0;
-  for (int i = begin, stage = 0; i < end; ++i) {
-    wait_for_copies<stages - 1>();
-    Format::accumulate(stream.ring[stage * 32], x + chunk * 32 * Format::vectors + threadIdx.x % 32, sum);
-    stream.request(stage);
-    stage = (stage + 1) % stages;
-    if (++chunk < chunks && i + 1 < end) continue;
-    sums.write(sum, row, is_begun);
-    sum = {};
-    chunk = 0;
-    is_begun = true;
-    ++row;
+  for (int row = warp.first, place = 0; row < count; row += warp.step) {
+    const int after = row + ahead * warp.step;
+    const std::byte* const from = after < count ? rows.row_data(after) : nullptr;
+    float2 sum{};
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      wait_for_copies<ahead * vectors - 1>();
+      accumulate<Format>(stream.vector(place, v), input.at[v], sum);
+      if (from != nullptr) stream.request(from, place, v);
+      commit_copies();
+    }
+    if (from != nullptr && after + warp.step >= count) prefetch_next(o.next, chunks);
+    place = place + 1 == ahead ? 0 : place + 1;
+    const float total = sum_warp(sum.x + sum.y);
+    if (lane == 0) results.sums[row * o.rows.slices + warp.slice] = total;
   }
   __syncthreads();
-  write_outputs<is_gated>(o, rows, sums);
+  results.write(o, rows);
+}
+
+/// Returns the rows, divided so that as many lanes as possible have a part of a row.
+template <class Format>
+MatrixRows divided(MatrixRows rows) {
+  const int of_row = static_cast<int>(rows.row_bytes / sizeof(uint4));
+  int most_used = 0;
+  for (const int vectors : Format::lane_vectors) {
+    const int slices = std::max(1, (of_row + 32 * vectors - 1) / (32 * vectors));
+    if (slices > row_warps) continue;
+    const int used = row_warps / slices * of_row * 1000 / (row_threads * vectors);
+    if (used < most_used) continue;
+    most_used = used;
+    rows.vectors = vectors;
+    rows.slices = slices;
+  }
+  return rows;
 }
 
 MatrixRows rows_of(const training::DecodeWeights<Bf16>& w, bool is_gated, const DecodeGpu& gpu) {
   const bool is_plain = static_cast<bool>(w.plain);
-  const auto stride = is_plain ? w.plain.stride * sizeof(Bf16) : w.quantized.values.stride;
   const auto rows_each = is_gated ? 2 : 1, outputs = static_cast<int>(w.rows()) / rows_each;
-  return {.weights = is_plain ? reinterpret_cast<const std::byte*>(w.plain.data)
-                              : reinterpret_cast<const std::byte*>(w.quantized.values.data),
-          .row_bytes = stride,
-          .outputs = outputs,
-          .chunks = static_cast<int>((stride + chunk_bytes - 1) / chunk_bytes),
-          .rows_each = rows_each,
-          .blocks = std::min(outputs, gpu.multiprocessors)};
+  const MatrixRows rows{.weights = is_plain ? reinterpret_cast<const std::byte*>(w.plain.data)
+                                            : reinterpret_cast<const std::byte*>(w.quantized.values.data),
+                        .row_bytes = is_plain ? w.plain.stride * sizeof(Bf16) : w.quantized.values.stride,
+                        .outputs = outputs,
+                        .rows_each = rows_each,
+                        .blocks = std::min(outputs, gpu.multiprocessors)};
+  return is_plain ? divided<Bf16Format>(rows) : divided<Float8Format>(rows);
 }
 
 /// Where many chunks fit into shared memory, it holds only one block on a multiprocessor. With two, the blocks of a
 /// kernel that overlaps with others would be unevenly distributed.
-template <class Format>
-void launch(cudaStream_t stream, bool is_gated, const RowOperands& operands, const DecodeGpu& gpu) {
-  constexpr int many = 16, few = 4;
-  const auto& all = operands.rows;
-  const auto rows = static_cast<std::size_t>((all.outputs + all.blocks - 1) / all.blocks * all.rows_each);
-  const auto x = static_cast<std::size_t>(all.chunks) * 32 * Format::vectors * sizeof(uint4);
-  const auto bytes = [&](int stages) {
-    return static_cast<std::size_t>(row_warps * stages * chunk_bytes) + x + (row_warps + rows) * sizeof(float);
+template <class Format, int vectors>
+void launch(cudaStream_t stream, const RowOperands& operands, const DecodeGpu& gpu) {
+  constexpr int many = 20, few = 8;
+  const auto bytes = [&](int chunks) {
+    return static_cast<std::size_t>(row_warps * rows_ahead(vectors, chunks) * vectors * chunk_bytes) +
+           (row_warps + BlockResults::floats(operands.rows)) * sizeof(float);
   };
-  const auto start = [&](auto* kernel, int stages) {
-    launch_overlapping(kernel, dim3(static_cast<unsigned>(all.blocks)), row_threads, bytes(stages), stream,
+  const auto start = [&](auto* kernel, int chunks) {
+    launch_overlapping(kernel, dim3(static_cast<unsigned>(operands.rows.blocks)), row_threads, bytes(chunks), stream,
                        gpu.can_overlap, operands);
   };
-  if (bytes(many) <= gpu.shared_bytes) {
-    return start(is_gated ? multiply_row_kernel<Format, true, many> : multiply_row_kernel<Format, false, many>, many);
+  if (bytes(many) <= gpu.shared_bytes) return start(multiply_row_kernel<Format, vectors, many>, many);
+  start(multiply_row_kernel<Format, vectors, few>, few);
+}
+
+/// Launches the kernel for this number of vectors of a lane.
+template <class Format, std::size_t at = 0>
+void launch_divided(cudaStream_t stream, const RowOperands& operands, const DecodeGpu& gpu) {
+  if constexpr (at < Format::lane_vectors.size()) {
+    constexpr int vectors = Format::lane_vectors[at];
+    if (operands.rows.vectors == vectors) return launch<Format, vectors>(stream, operands, gpu);
+    launch_divided<Format, at + 1>(stream, operands, gpu);
   }
-  start(is_gated ? multiply_row_kernel<Format, true, few> : multiply_row_kernel<Format, false, few>, few);
 }
 
 }  // namespace
 
 void multiply_row(cudaStream_t stream, const DecodeProduct& p, const DecodeGpu& gpu) {
   const auto columns = p.w.cols();
-  if (p.d.rows != 1 || columns % 16 != 0 || columns > (p.gain != nullptr ? widest_normalized : widest_decoded)) {
+  if (p.d.rows != 1 || columns % 16 != 0 || columns > widest_decoded) {
     throw std::invalid_argument("decode: a product of " + std::to_string(p.d.rows) + " rows of " +
                                 std::to_string(columns) + " columns is not supported");
   }
@@ -318,8 +374,8 @@ void multiply_row(cudaStream_t stream, const DecodeProduct& p, const DecodeGpu& 
                              .residual = p.residual,
                              .d = p.d.data,
                              .epsilon = static_cast<float>(p.norm_eps)};
-  if (p.w.plain) return launch<Bf16Format>(stream, p.is_gated, operands, gpu);
-  launch<Float8Format>(stream, p.is_gated, operands, gpu);
+  if (p.w.plain) return launch_divided<Bf16Format>(stream, operands, gpu);
+  launch_divided<Float8Format>(stream, operands, gpu);
 }
 
 }  // namespace shakedown::cuda
