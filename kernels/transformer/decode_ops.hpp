@@ -22,6 +22,8 @@ template <class Element>
 struct DecodeProduct {
   Matrix<Element> d;
   Matrix<Element> x;
+  /// Memory for f(X), if the product multiplies rows of 8-bit floats with those of W.
+  QuantizedRows quantized = {};
   DecodeWeights<Element> w;
   const Element *gain = nullptr, *bias = nullptr, *residual = nullptr;
   bool is_gated = false;

@@ -11,12 +11,13 @@
 
 namespace shakedown {
 
-/// Every rank has the same random weights, keys, values and tokens.
+/// Every rank has the same tokens. Without tensor parallelism, it also has the same random weights, keys and values.
 struct DecodeSpec {
   static constexpr std::string_view description = "the decode of one token";
 
   std::string model;  // llama_405b, or a decoder of training::preset
-  /// fp8_e4m3: weights of fp8 with one scale factor for each row. Everything else is bf16 (host: f32 or f64).
+  /// fp8_e4m3: weights of fp8 with one scale factor for each row; for several sequences, the inputs of products, too.
+  /// Everything else is bf16 (host: f32 or f64).
   DType dtype = DType::bf16;
   int batch = 1;
   /// Tokens that attention reads, including the new token.
@@ -24,6 +25,9 @@ struct DecodeSpec {
   /// The number of GPUs that share the model by tensor parallelism. One of them is measured, without the sums between
   /// GPUs.
   int share = 1;
+  /// The number of ranks that share the model by tensor parallelism, with the sums between them, and the part of this
+  /// rank. All ranks of the job have a part.
+  int tp = 1, rank = 0;
   std::optional<int> layers = std::nullopt;  // the first layers of the model; nullopt: all
 };
 
@@ -43,15 +47,17 @@ inline training::TransformerShape decode_shape(const DecodeSpec& s) {
     throw std::invalid_argument("decode of \"" + s.model + "\" is not supported: choose a model like Llama");
   }
   if (s.layers) shape.layers = static_cast<std::size_t>(*s.layers);
-  return training::part_of(shape, s.share);
+  if (s.share > 1 && s.tp > 1) throw std::invalid_argument("decode: choose share:N or tp:N, not both");
+  return training::part_of(shape, s.share * s.tp);
 }
 
-/// Returns the key, such as decode/model:llama_70b/dtype:bf16/batch:1/context:4096[/share:8][/layers:1].
+/// Returns the key, such as decode/model:llama_70b/dtype:bf16/batch:1/context:4096[/share:8][/tp:2][/layers:1].
 inline std::string key(const DecodeSpec& s) {
   Key key("decode");
   key.set("model", s.model).set("dtype", s.dtype == DType::fp8_e4m3 ? "fp8" : name(s.dtype));
   key.set("batch", s.batch).set("context", s.context);
   if (s.share > 1) key.set("share", s.share);
+  if (s.tp > 1) key.set("tp", s.tp);
   return key.set("layers", s.layers).text();
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
+#include "kernels/transformer/cuda/cuda_ops.hpp"
 #include "kernels/transformer/cuda/decode_ops.hpp"
 #include "kernels/transformer/cuda/quantize.hpp"
 #include "kernels/transformer/measured_decode.hpp"
@@ -32,7 +33,36 @@ DecodeOps::DecodeOps(const Gpu& gpu, const DecodeSpec& spec)
       batch_(static_cast<std::size_t>(spec.batch)),
       products_(gpu) {}
 
+void DecodeOps::connect(Group& group, CudaDevice& device) {
+  communicator_ = &device.communicators().of(group).communicator;
+  if (batch_ > 1 || group.size() > Mailboxes::most_ranks) return;
+  if (!group.all(group.on_host().size() == group.size())) return;
+  try {
+    share_memory(group, device.gpu());
+  } catch (const Unsupported&) {  // thrown on all ranks together
+    mailboxes_.reset();
+  }
+}
+
+void DecodeOps::share_memory(Group& group, Gpu& gpu) {
+  const auto bytes = mailbox_bytes(hidden_), numbers = mailbox_numbers(hidden_) * sizeof(unsigned);
+  Mailboxes boxes{.ranks = group.size(), .rank = group.rank()};
+  sum_numbers_ = Buffer(numbers);
+  set_bytes(sum_numbers_.data(), 0, numbers);
+  boxes.numbers = sum_numbers_.data<unsigned>();
+  for (int distance = 1; distance < boxes.ranks; ++distance) {
+    auto& memory = *memory_.emplace_back(std::make_unique<PeerMemory>(gpu, bytes));
+    set_bytes(memory.shared().data(), 0, bytes);
+    synchronize();
+    memory.exchange(group.on_host(), (boxes.rank + distance) % boxes.ranks);
+    boxes.from[distance - 1] = memory.shared().data<uint4>();
+    boxes.to[distance - 1] = static_cast<uint4*>(memory.mapped());
+  }
+  mailboxes_ = boxes;
+}
+
 std::size_t DecodeOps::workspace_bytes(const training::TransformerShape& m, const DecodeSpec& spec) {
+  hidden_ = m.hidden;
   widest_ = std::max({m.hidden, m.q_width(), 2 * m.intermediate});
   partials_ = attention_partials(batch_, m.heads, m.head_dim, static_cast<std::size_t>(spec.context));
   return Products::workspace_bytes + 2 * batch_ * (widest_ * sizeof(Bf16) + workspace_alignment) +
@@ -52,8 +82,9 @@ DecodeOps::Memory DecodeOps::allocate(std::size_t bytes) {
 void DecodeOps::set_bytes(void* device, int value, std::size_t bytes) const {
   check(cudaMemsetAsync(device, value, bytes, gpu_.stream()));
 }
-void DecodeOps::fill_normal(Matrix<Element> to, double stddev, std::uint64_t tensor) const {
-  cuda::fill_normal(gpu_.stream(), to, stddev, tensor);
+void DecodeOps::fill_normal(Matrix<Element> to, double stddev, std::uint64_t tensor,
+                            const training::Numbers& numbers) const {
+  cuda::fill_normal(gpu_.stream(), to, stddev, tensor, numbers);
 }
 void DecodeOps::quantize(Matrix<const Element> x, const training::QuantizedRows& to) const {
   cuda::quantize(gpu_.stream(), x, {to.values, to.scales, nullptr, to.type});
@@ -69,8 +100,19 @@ void DecodeOps::project(const DecodeProduct& p) {
   auto* const rstd = reinterpret_cast<float*>(rows + 2 * batch_ * widest_);
   const Matrix<Element> n{rows, p.x.rows, p.x.cols, p.x.cols};
   const Matrix<Element> gates{rows + batch_ * widest_, p.d.rows, p.w.rows(), p.w.rows()};
+  const NormWeights gain{const_cast<Element*>(p.gain), nullptr};
+  if (p.quantized.values) {
+    const auto to = quantized(p.quantized);
+    if (p.gain == nullptr)
+      cuda::quantize(gpu_.stream(), p.x, to);
+    else
+      quantize_norm(gpu_.stream(), p.x, gain, static_cast<float>(p.norm_eps), {nullptr, rstd}, to);
+    products_.multiply(training::QuantizedGemm<Bf16>{
+        .d = p.is_gated ? gates : p.d, .a = p.quantized, .b = p.w.quantized, .c = p.residual, .bias = p.bias});
+    if (p.is_gated) swiglu(gpu_.stream(), gates, p.d);
+    return;
+  }
   if (p.gain != nullptr) {
-    const NormWeights gain{const_cast<Element*>(p.gain), nullptr};
     norm(gpu_.stream(), p.x, gain, static_cast<float>(p.norm_eps), n, {nullptr, rstd});
   }
   products_.multiply(training::Gemm<Bf16, Bf16>{.d = p.is_gated ? gates : p.d,
@@ -89,10 +131,26 @@ void DecodeOps::attend(const DecodeAttention& a) const {
   cuda::attend(gpu_.stream(), a, partials, properties_);
 }
 
+void DecodeOps::add_up(Matrix<const Element> own, Matrix<Element> all) const {
+  if (mailboxes_) return cuda::add_up(gpu_.stream(), own.data, all.data, hidden_, *mailboxes_, properties_);
+  communicator_->call([&](ncclComm_t comm) {
+    return ncclAllReduce(own.data, all.data, all.rows * all.cols, ncclBfloat16, ncclSum, comm, gpu_.stream());
+  });
+}
+void DecodeOps::gather(Matrix<const Element> own, Matrix<Element> all) const {
+  communicator_->call([&](ncclComm_t comm) {
+    return ncclAllGather(own.data, all.data, own.rows * own.cols, ncclBfloat16, comm, gpu_.stream());
+  });
+}
+
 training::DecodeErrors DecodeOps::errors() {
-  // An f32 sum of products of bf16, of which few inputs are rounded to the other neighbour.
+  // A norm in f32, and an f32 sum of products of bf16.
   constexpr double u_bf16 = 0x1p-9, u_sum = 0x1p-18;
   return {u_bf16, u_sum, 1e-2};
+}
+
+training::ProductErrors DecodeOps::quantized_errors(std::size_t inner, training::Accumulation accumulation) {
+  return CudaOps::quantized_errors(inner, accumulation);
 }
 
 std::uint64_t DecodeOps::digest(const void* from, std::size_t bytes) const {
@@ -137,11 +195,13 @@ std::unique_ptr<Work> make(const DecodeSpec& spec, CudaDevice& device) {
     throw Unsupported("CUDA decodes in bf16 and fp8 only, not in " + std::string(name(spec.dtype)));
   }
   if (spec.dtype == DType::fp8_e4m3 && spec.batch > 1) {
-    throw Unsupported("decode with weights of fp8 supports one sequence only");
+    require_quantized_products(device.gpu());
+    if (spec.batch % 16 != 0) throw Unsupported("decode in fp8 supports one sequence, or a multiple of 16");
   }
   require_memory(footprint(spec));
-  return std::make_unique<training::MeasuredDecode<DecodeOps>>(spec, std::make_unique<DecodeOps>(device.gpu(), spec),
-                                                               device);
+  return std::make_unique<training::MeasuredDecode<DecodeOps>>(
+      spec, std::make_unique<DecodeOps>(device.gpu(), spec), device,
+      [&device](DecodeOps& ops, Group& group) { ops.connect(group, device); });
 }
 
 }  // namespace shakedown::cuda

@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
-#include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/cuda/stream_shape.hpp"
 #include "kernels/transformer/cuda/decode.hpp"
@@ -21,6 +24,9 @@ class DecodeOps {
   using Master = float;
 
   DecodeOps(const Gpu&, const DecodeSpec&);
+  /// Connects the ranks that share the model. Called once, collectively, if there are several. Sums of one token use
+  /// memory that the ranks share if they are on one host and CUDA IPC supports it; all other sums use NCCL.
+  void connect(Group&, CudaDevice&);
 
   std::size_t workspace_bytes(const training::TransformerShape&, const DecodeSpec&);
   void use_workspace(std::byte* at);
@@ -35,13 +41,17 @@ class DecodeOps {
   static Element to_element(double value) { return __double2bfloat16(value); }
   static double to_double(Element value) { return static_cast<double>(__bfloat162float(value)); }
   void set_bytes(void* device, int value, std::size_t bytes) const;
-  void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
+  void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor, const training::Numbers&) const;
   void quantize(Matrix<const Element>, const training::QuantizedRows&) const;
   void synchronize() const { gpu_.synchronize(); }
 
   void embed(Matrix<const Element> table, const int* tokens, Matrix<Element> x) const;
   void project(const DecodeProduct&);
   void attend(const DecodeAttention&) const;
+  /// Sets `all` to the sum of `own` over the ranks that share the model.
+  void add_up(Matrix<const Element> own, Matrix<Element> all) const;
+  /// Copies each rank's rows to all ranks. This rank's rows are a part of `all`.
+  void gather(Matrix<const Element> own, Matrix<Element> all) const;
 
   void start_tuning(const Choices& remembered) { products_.start_tuning(remembered); }
   bool finish_tuning(Group& group, Choices* chosen) { return products_.finish_tuning(group, chosen); }
@@ -50,6 +60,7 @@ class DecodeOps {
   void replay() const { recording_.replay(gpu_.stream(), 1); }
 
   static training::DecodeErrors errors();
+  static training::ProductErrors quantized_errors(std::size_t inner, training::Accumulation);
   std::uint64_t digest(const void* from, std::size_t bytes) const;
   /// Returns the seconds of what `queue` queues, after it has run once.
   double seconds(const std::function<void()>& queue) const;
@@ -57,12 +68,19 @@ class DecodeOps {
   void read(const std::byte* from, std::size_t bytes);
 
  private:
+  void share_memory(Group&, Gpu&);
+
   const Gpu& gpu_;
   DecodeGpu properties_;
   std::size_t batch_;
   Products products_;
-  std::size_t widest_ = 0, partials_ = 0;  // columns of an input or of gates and values; floats of attention
-  std::byte* workspace_ = nullptr;         // of cuBLASLt; then rows, then factors, then partial results
+  Communicator* communicator_ = nullptr;
+  std::vector<std::unique_ptr<PeerMemory>> memory_;  // by distance of the rank, from 1 on
+  Buffer sum_numbers_;
+  std::optional<Mailboxes> mailboxes_;
+  std::size_t hidden_ = 0, widest_ = 0, partials_ = 0;  // columns of a sum, and of the widest operand; floats of
+                                                        // attention
+  std::byte* workspace_ = nullptr;                      // of cuBLASLt; then rows, then factors, then partial results
   Recording recording_;
   Event begin_ = make_event(), end_ = make_event();
   Buffer sums_;  // of `read`

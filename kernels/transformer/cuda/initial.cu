@@ -4,6 +4,7 @@
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/known_data.cuh"
+#include "kernels/transformer/cuda/decode.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/cuda/vector.cuh"
 
@@ -31,6 +32,10 @@ void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t tens
 
 void fill_normal(cudaStream_t stream, Matrix<Bf16> to, double stddev, std::uint64_t tensor) {
   launch(stream, to, stddev, tensor, 0, {});
+}
+void fill_normal(cudaStream_t stream, Matrix<Bf16> to, double stddev, std::uint64_t tensor,
+                 const training::Numbers& numbers) {
+  launch(stream, to, stddev, tensor, 0, numbers);
 }
 void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor, std::size_t first,
                  const training::Numbers& numbers) {

@@ -57,7 +57,8 @@ class TimedDecodeOps : public DecodeOps<T> {
 template <class T>
 std::unique_ptr<Work> make_decode(const DecodeSpec& spec, HostDevice& device) {
   using Ops = TimedDecodeOps<T>;
-  return std::make_unique<training::MeasuredDecode<Ops>>(spec, std::make_unique<Ops>(device.team()), device);
+  return std::make_unique<training::MeasuredDecode<Ops>>(spec, std::make_unique<Ops>(device.team()), device,
+                                                         [](Ops& ops, Group& group) { ops.connect(group); });
 }
 
 }  // namespace

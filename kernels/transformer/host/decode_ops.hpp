@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
+#include "base/group.hpp"
 #include "kernels/transformer/decode_ops.hpp"
 #include "kernels/transformer/decode_spec.hpp"
 #include "kernels/transformer/host/training_ops.hpp"
@@ -18,7 +20,15 @@ class DecodeOps : public HostOps<T> {
   using Attention = training::DecodeAttention<T, T>;
   using HostOps<T>::HostOps;
 
+  /// Connects the ranks that share the model.
+  void connect(Group& group) { group_ = &group; }
+
   static std::size_t workspace_bytes(const training::TransformerShape&, const DecodeSpec&) { return 0; }
+  void fill_normal(training::Matrix<T> to, double stddev, std::uint64_t tensor, const training::Numbers& numbers) {
+    for (std::size_t r = 0; r < to.rows; ++r) {
+      HostOps<T>::fill_normal(to.data + r * to.stride, to.cols, stddev, tensor, r * to.cols, numbers);
+    }
+  }
   void quantize(training::Matrix<const T> x, const training::QuantizedRows& to) {
     training::quantize_rows(x, to.type, to.values, to.scales);
   }
@@ -26,10 +36,23 @@ class DecodeOps : public HostOps<T> {
     this->embedding(table, tokens, {}, 1, x);
   }
 
+  /// Sums run in double.
+  void add_up(training::Matrix<const T> own, training::Matrix<T> all) {
+    std::vector<double> values(own.data, own.data + own.rows * own.cols);
+    group_->sum(values, values);
+    std::transform(values.begin(), values.end(), all.data, [](double value) { return static_cast<T>(value); });
+  }
+  void gather(training::Matrix<const T> own, training::Matrix<T> all) {
+    const std::vector<T> rows(own.data, own.data + own.rows * own.cols);
+    group_->all_gather(std::as_bytes(std::span(rows)),
+                       std::as_writable_bytes(std::span(all.data, all.rows * all.cols)));
+  }
+
   void project(const Product& p) {
     std::vector<double> y(p.w.rows());
     for (std::size_t r = 0; r < p.d.rows; ++r) {
-      const auto x = input(p, r);
+      auto x = input(p, r);
+      if (p.quantized.values) quantize_input(p.quantized, r, x);
       for (std::size_t j = 0; j < y.size(); ++j) y[j] = multiply(p.w, j, x);
       for (std::size_t c = 0; c < p.d.cols; ++c) {
         double value = p.is_gated ? y[c] / (1 + std::exp(-y[c])) * y[p.d.cols + c] : y[c];
@@ -59,6 +82,8 @@ class DecodeOps : public HostOps<T> {
   }
 
  private:
+  Group* group_ = nullptr;
+
   static std::vector<double> input(const Product& p, std::size_t r) {
     std::vector<double> x(p.x.data + r * p.x.stride, p.x.data + r * p.x.stride + p.x.cols);
     if (p.gain == nullptr) return x;
@@ -69,6 +94,16 @@ class DecodeOps : public HostOps<T> {
       x[c] = static_cast<double>(static_cast<T>(x[c] * factor * static_cast<double>(p.gain[c])));
     }
     return x;
+  }
+
+  /// Quantizes a row, and replaces it by the values of its 8-bit floats.
+  static void quantize_input(const training::QuantizedRows& to, std::size_t r, std::vector<double>& x) {
+    std::uint8_t* const codes = to.values.data + r * to.values.stride;
+    training::quantize_rows<double>({x.data(), 1, x.size(), x.size()}, to.type, {codes, 1, x.size(), x.size()},
+                                    to.scales + r);
+    for (std::size_t c = 0; c < x.size(); ++c) {
+      x[c] = static_cast<double>(from_float8(codes[c], to.type)) * static_cast<double>(to.scales[r]);
+    }
   }
 
   static double multiply(const training::DecodeWeights<T>& w, std::size_t row, const std::vector<double>& x) {

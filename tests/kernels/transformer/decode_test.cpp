@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -11,6 +14,8 @@
 #include "kernels/device.hpp"
 #include "kernels/transformer/decode.hpp"
 #include "kernels/transformer/host/decode_ops.hpp"
+#include "kernels/transformer/measured_decode.hpp"
+#include "tests/kernels/transformer/ranks.hpp"
 
 namespace shakedown::decode_test {
 namespace {
@@ -94,6 +99,125 @@ TEST(Decode, ComputesTheRowOfEachTokenOfAForwardPass) {
   }
 }
 
+/// Returns the logits of a token of each sequence, computed by `ranks` ranks that share the model; one row for each.
+std::vector<double> logits_of(int ranks) {
+  std::vector<double> result;
+  run_ranks(ranks, [&](Group& group) {
+    const DecodeSpec spec{
+        .model = "tiny", .dtype = DType::f64, .batch = 2, .context = 7, .tp = ranks, .rank = group.rank()};
+    host::Team team(1);
+    host::DecodeOps<double> ops(team);
+    ops.connect(group);
+    training::Decoder<host::DecodeOps<double>> model(spec, ops);
+    model.fill_cache(5);
+    model.poison();
+    model.set_tokens({3, 250});
+    model.step(5);
+    if (group.rank() != ranks - 1) return;  // any rank has the logits of all
+    const auto all = model.all_logits();
+    for (std::size_t sequence = 0; sequence < model.batch(); ++sequence) {
+      for (std::size_t r = sequence; r < all.rows; r += model.batch()) {
+        result.insert(result.end(), all.data + r * all.stride, all.data + r * all.stride + all.cols);
+      }
+    }
+  });
+  return result;
+}
+
+TEST(Decode, ComputesTheSameLogitsOnOneRankAndOnRanksThatShareTheModel) {
+  const auto want = logits_of(1), got = logits_of(2);
+  ASSERT_EQ(want.size(), 2 * decode_shape({.model = "tiny"}).vocab);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-12) << "logit " << i;
+}
+
+TEST(Decode, IsCheckedOnRanksThatShareTheModel) {
+  std::vector<std::optional<std::uint64_t>> digests(2);
+  run_ranks(2, [&](Group& group) {
+    const auto device = open_device(Backend::host, {.local_rank = group.rank(), .local_size = 2});
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const auto work = device->prepare(
+        DecodeSpec{.model = "tiny", .dtype = DType::f32, .batch = 3, .context = 9, .tp = 2, .rank = group.rank()});
+    EXPECT_TRUE(work->collective());
+    work->connect(group);
+    work->reset();
+    EXPECT_FALSE(work->verify().passed()) << "nothing ran, but the check passed";
+    device->seconds(*work, 1);
+    const auto good = work->verify();
+    EXPECT_TRUE(good.passed()) << good.mismatched << " of " << good.compared << ": " << good.first;
+    digests[rank] = work->digest();
+    for (const auto& [name, value] : work->metrics()) EXPECT_GT(value, 0) << name;
+    if (group.rank() == 0) work->corrupt();
+    EXPECT_EQ(work->verify().mismatched, group.rank() == 0 ? 1U : 0U);
+    EXPECT_EQ(work->digest() == digests[rank], group.rank() != 0);
+  });
+  EXPECT_EQ(digests[0], digests[1]) << "ranks vote on the logits of all";
+}
+
+/// Decode on the host, with faults.
+class FaultyOps : public host::DecodeOps<double> {
+ public:
+  using DecodeOps::DecodeOps;
+  static training::DecodeErrors errors() { return {1e-16, 1e-16, 1e-5}; }
+  static std::uint64_t digest(const void* from, std::size_t bytes) {
+    return digest_of({static_cast<const std::byte*>(from), bytes});
+  }
+  void record(std::function<void()> queue) { queue_ = std::move(queue); }
+  void replay() { queue_(); }
+  static double seconds(const std::function<void()>& queue) {
+    queue();
+    return 1;
+  }
+  static void read(const std::byte*, std::size_t) {}
+  void add_up(Matrix<const double> own, Matrix<double> all) {
+    DecodeOps::add_up(own, all);
+    if (has_wrong_sum && ++sums == 3) all.data[1] *= 1 + 1e-9;
+  }
+  void embed(Matrix<const double> table, const int* tokens, Matrix<double> x) {
+    const int other = *tokens + 1;
+    DecodeOps::embed(table, has_wrong_embedding ? &other : tokens, x);
+  }
+  bool has_wrong_sum = false, has_wrong_embedding = false;
+  int sums = 0;
+
+ private:
+  std::function<void()> queue_;
+};
+
+TEST(Decode, FindsASumThatIsWrongOnOneRank) {
+  run_ranks(2, [&](Group& group) {
+    const auto device = open_device(Backend::host, {.local_rank = group.rank(), .local_size = 2});
+    host::Team team(1);
+    auto made = std::make_unique<FaultyOps>(team);
+    auto* const ops = made.get();
+    training::MeasuredDecode<FaultyOps> work(
+        {.model = "tiny", .dtype = DType::f64, .context = 9, .tp = 2, .rank = group.rank()}, std::move(made), *device,
+        [](FaultyOps& it, Group& of) { it.connect(of); });
+    work.connect(group);
+    work.enqueue();
+    EXPECT_TRUE(work.verify().passed());
+    ops->has_wrong_sum = group.rank() == 1;
+    work.enqueue();
+    EXPECT_EQ(work.verify().mismatched, group.rank() == 1 ? 1U : 0U);
+  });
+}
+
+TEST(Decode, FindsAnEmbeddingOfAnotherToken) {
+  host::Team team(1);
+  const auto device = open_device(Backend::host, {});
+  auto made = std::make_unique<FaultyOps>(team);
+  auto* const ops = made.get();
+  Alone group;
+  training::MeasuredDecode<FaultyOps> work({.model = "tiny", .dtype = DType::f64, .context = 9}, std::move(made),
+                                           *device, [](FaultyOps&, Group&) {});
+  work.connect(group);
+  work.enqueue();
+  EXPECT_TRUE(work.verify().passed());
+  ops->has_wrong_embedding = true;
+  work.enqueue();
+  EXPECT_GE(work.verify().mismatched, decode_shape({.model = "tiny"}).hidden);
+}
+
 TEST(Decode, HasTheKeyAndTheBytesOfTheModel) {
   const DecodeSpec whole{.model = "llama_70b", .dtype = DType::bf16, .batch = 1, .context = 4096};
   EXPECT_EQ(key(whole), "decode/model:llama_70b/dtype:bf16/batch:1/context:4096");
@@ -106,6 +230,12 @@ TEST(Decode, HasTheKeyAndTheBytesOfTheModel) {
   EXPECT_LT(static_cast<double>(footprint(part)), 60e9) << "fits on a GPU of 80 GB";
   part.layers = 2;
   EXPECT_EQ(key(part), "decode/model:llama_405b/dtype:fp8/batch:16/context:4096/share:8/layers:2");
+  DecodeSpec shared = whole;
+  shared.tp = 2;
+  EXPECT_EQ(key(shared), "decode/model:llama_70b/dtype:bf16/batch:1/context:4096/tp:2");
+  EXPECT_NEAR(cost(shared).bytes / cost(whole).bytes, 0.5, 1e-9);
+  shared.share = 2;
+  EXPECT_THROW(decode_shape(shared), std::invalid_argument);
   part.share = 3;
   EXPECT_THROW(cost(part), std::invalid_argument);
   EXPECT_THROW(decode_shape({.model = "gpt2_124m"}), std::invalid_argument);

@@ -53,6 +53,9 @@ TEST_F(CudaDecode, IsCheckedAtTheSizeOfRealModels) {
 
 TEST_F(CudaDecode, IsCheckedWithWeightsOfFp8) {
   expect_checked({.model = "llama_405b", .dtype = fp8_type, .batch = 1, .context = 4096, .share = 8, .layers = 1});
+  expect_checked({.model = "llama_70b", .dtype = fp8_type, .batch = 1, .context = 100, .layers = 1});
+  expect_checked({.model = "tiny", .dtype = fp8_type, .batch = 16, .context = 65});
+  expect_checked({.model = "llama_70b", .dtype = fp8_type, .batch = 64, .context = 200, .share = 8, .layers = 1});
   EXPECT_THROW(device_->prepare(DecodeSpec{.model = "tiny", .dtype = fp8_type, .batch = 2, .context = 4}), Unsupported);
 }
 
@@ -144,7 +147,7 @@ TEST_F(CudaPrefill, EndsWithTheRowOfTheDecodedToken) {
   model.step(tokens.size() - 1);
   ops.synchronize();
   std::vector<Bf16> raw(model.shape().hidden);
-  ops.copy_out(raw.data(), model.layers()[0].out.data, raw.size() * sizeof(Bf16));
+  ops.copy_out(raw.data(), model.layers()[0].out.all.data, raw.size() * sizeof(Bf16));
   std::vector<double> got(raw.size());
   std::transform(raw.begin(), raw.end(), got.begin(), DecodeOps::to_double);
   EXPECT_TRUE(close(got, want, attention_rounding));
