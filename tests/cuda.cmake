@@ -48,7 +48,7 @@ set_tests_properties(gpu.cuda_test.1 gpu.cuda_test.2 PROPERTIES SKIP_RETURN_CODE
 shakedown_on_gpus(gpu.cuda_test.1 ${first} ${first} 4)
 shakedown_on_gpus(gpu.cuda_test.2 ${second} ${second} 4)
 
-foreach(program lora_profile lora_dump)
+foreach(program lora_profile lora_dump decode_profile)
   add_executable(cuda_${program} kernels/transformer/cuda/${program}.cpp)
   target_link_libraries(cuda_${program} PRIVATE shakedown::transformer shakedown_transformer_cuda)
 endforeach()
