@@ -182,8 +182,9 @@ class Decoder {
   void add_up(const Sum& sum) {
     if (spec_.tp > 1) ops_.add_up(sum.own, sum.all);
   }
-  /// Returns what the summand of this rank includes of the residual stream: all of it on the first rank.
-  const Element* residual(const Matrix<Element>& stream) const { return spec_.rank == 0 ? stream.data : nullptr; }
+  /// Returns what the summand of this rank includes of the residual stream: all of it on the first rank. Other ranks
+  /// add zeros, because all ranks must tune the same products.
+  const Element* residual(const Matrix<Element>& stream) const { return spec_.rank == 0 ? stream.data : zeros_; }
 
   std::size_t planned_bytes() {
     Arena counted;
@@ -201,6 +202,7 @@ class Decoder {
     staging_ = is_quantized() ? vector("staging", std::max(2 * m.intermediate, m.vocab) * m.hidden) : nullptr;
     head_ = weights(arena, m.vocab, m.hidden);
     final_norm_ = vector("gain", m.hidden);
+    zeros_ = spec_.rank > 0 ? vector("zeros", batch() * m.hidden) : nullptr;
     layers_.resize(m.layers);
     for (auto& layer : layers_) {
       layer.qkv = weights(arena, m.qkv_width(), m.hidden);
@@ -293,6 +295,7 @@ class Decoder {
     draw_rows(embedding_, {m.vocab}, 1, ++number);
     rows(head_, {m.vocab});
     gain(final_norm_);
+    if (zeros_ != nullptr) ops_.set_bytes(zeros_, 0, batch() * m.hidden * sizeof(Element));
     for (const auto& layer : layers_) {
       rows(layer.qkv, {m.q_width(), m.kv_width(), m.kv_width()});
       columns(layer.o);
@@ -326,7 +329,7 @@ class Decoder {
   int* tokens_ = nullptr;
   std::vector<int> own_rows_;
   Master* rotations_ = nullptr;
-  Element *staging_ = nullptr, *final_norm_ = nullptr;
+  Element *staging_ = nullptr, *final_norm_ = nullptr, *zeros_ = nullptr;
   DecodeWeights<Element> head_;
   QuantizedRows head_input_;
   std::vector<Layer> layers_;

@@ -333,7 +333,7 @@ MatrixRows rows_of(const training::DecodeWeights<Bf16>& w, bool is_gated, const 
 /// kernel that overlaps with others would be unevenly distributed.
 template <class Format, int vectors>
 void launch(cudaStream_t stream, const RowOperands& operands, const DecodeGpu& gpu) {
-  constexpr int many = 20, few = 8;
+  constexpr int many = 16, few = 8;
   const auto bytes = [&](int chunks) {
     return static_cast<std::size_t>(row_warps * rows_ahead(vectors, chunks) * vectors * chunk_bytes) +
            (row_warps + BlockResults::floats(operands.rows)) * sizeof(float);
