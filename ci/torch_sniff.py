@@ -4,7 +4,7 @@
   SHAKEDOWN_SNIFF=build/lib/libshakedown_sniff.so ci/torch_sniff.py        a job of one rank
   SHAKEDOWN_SNIFF=... torchrun --nproc-per-node=8 ci/torch_sniff.py        one rank on each GPU
 
-The call takes about three seconds. Call it every hour, say, or after a step that was slow.
+The call takes some seconds. Call it every hour, say, or after a step that was slow.
 """
 import ctypes
 import os

@@ -14,12 +14,11 @@ enum shakedown_sniff_result {
   SHAKEDOWN_SNIFF_GOOD = 0,  /* matrix products and memory have the rate and the bits of a healthy GPU */
   SHAKEDOWN_SNIFF_FAULT = 1, /* the line names the fault */
   SHAKEDOWN_SNIFF_USAGE = 2, /* an argument is wrong */
-  SHAKEDOWN_SNIFF_UNKNOWN =
-      3, /* not measured or not judged, for example for want of memory; the line gives the reason */
+  SHAKEDOWN_SNIFF_UNKNOWN = 3, /* not measured or not judged, such as for want of memory: the line says why */
 };
 
 /* Measures a matrix product (bf16) and a copy in memory on one GPU, checks their data, and judges them by the
- * profile of the GPU, and by its earlier accepted runs if SHAKEDOWN_LEDGER is set. The call needs about three seconds
+ * profile of the GPU, and by its earlier accepted runs if SHAKEDOWN_LEDGER is set. The call needs some seconds
  * and 9 GB of free memory on the GPU. The caller must leave the GPU idle until the call returns.
  *
  * gpu: UUID, such as "GPU-4f2a...", or a number or UUID as in CUDA_VISIBLE_DEVICES; "" measures the processor instead.

@@ -144,15 +144,16 @@ class Program {
   std::optional<int> status_;
 };
 
-/// Returns the headline of the verdict, which begins with its state in capitals, else the last line.
+/// Returns the headline of the verdict, which begins with its state in capitals, else the last message.
 std::string headline(const std::string& output) {
   std::ifstream file(output);
   std::string last;
   for (std::string line; std::getline(file, line);) {
     const bool is_state = line.size() > 2 && std::isupper(static_cast<unsigned char>(line[0])) != 0 &&
                           std::isupper(static_cast<unsigned char>(line[1])) != 0;
-    if (is_state) return line;
-    if (!line.empty()) last = line;
+    const bool is_verdict = line.starts_with("VERDICT: ");  // without a headline, a message gives the reason
+    if (is_state && !is_verdict) return line;
+    if (!line.empty() && !is_verdict) last = line;
   }
   return last;
 }

@@ -45,7 +45,7 @@ sniff 1 GPU-4f2a 7 0
 IGNORE_CHILDREN=1 sniff 3 GPU-4f2a 7
 expect "a job that ignores SIGCHLD gets the line, and no false result" prints '^FAIL'
 
-stand_in 'echo "shakedown: no GPU is here" >&2' 'exit 3'
+stand_in 'echo "shakedown: no GPU is here" >&2' 'echo "VERDICT: INCOMPLETE 0/0"' 'exit 3'
 sniff 3 GPU-4f2a 7
 expect "without a verdict the last line is the reason" prints '^shakedown: no GPU is here$'
 stand_in 'exit 77'
