@@ -239,11 +239,6 @@ class FabricJudge {
       if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = rounds_.facts(place).rank;
       const bool pcie = table_.is_out(gpu_unit(rank), "pcie");
-      if (!pcie && x >= rounds_.nic_limit) {
-        explained_.insert(place);
-        ++scattered_nics_;
-        continue;
-      }
       suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
               fmt::format("{} of {} {} with each of {} partners{}{}", rail_text(place.second),
                           rounds_.hosts[place.first].name, slowness(x), values.size(), rounds_.way_of({place}),
@@ -449,7 +444,7 @@ class FabricJudge {
       return a.percent.value_or(0) > b.percent.value_or(0);
     });
     out_.judged = rounds_.hosts.size() >= least_hosts;
-    const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() + scattered_nics_ : 0;
+    const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() : 0;
     const bool is_scattered = scattered + scattered_rails_ > 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
@@ -486,7 +481,6 @@ class FabricJudge {
   std::vector<double> all_sums_;
   std::set<Place> explained_, across_explained_;
   std::size_t noted_ = 0;
-  std::size_t scattered_nics_ = 0;   // NICs that are slow, but not slower than the slowest of many healthy NICs
   std::size_t scattered_rails_ = 0;  // rails that are slow on all hosts, but not below the scatter
   std::size_t explained_sums_ = 0;   // pairs of hosts that are slow because of the ports of a GPU
   FabricJudgement out_;

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/statistics.hpp"
-#include "thresholds/units/chip_variation.hpp"
 
 namespace shakedown {
 
@@ -122,15 +121,6 @@ void PairRounds::read_values() {
   }
   std::sort(inside_.begin(), inside_.end());
   read_scatter();
-  read_limit();
-}
-
-/// The slowest of thousands of healthy NICs is farther from the others than the slowest of eight.
-void PairRounds::read_limit() {
-  if (at.size() < large_fleet) return;
-  double ahead = 0;
-  for (const auto& [place, values] : at) ahead = std::max(ahead, best(place).value_or(1) - 1);
-  nic_limit = std::clamp(1 - worst_by_best(ahead), slow_in_large_fleets, slow);
 }
 
 /// Uses the rounds inside leaf switches if these are known, because a slow uplink is not scatter. Omits the lowest

@@ -30,8 +30,6 @@ struct PairRounds {
   /// A relative rate below this is slow. The distance of this limit from 1 is three times the variation of the best of
   /// three rounds with 1.5 % noise, and half of the smallest fault to report (10 %).
   static constexpr double slow = 0.95;
-  /// The lowest limit of a single NIC if there are many; three quarters of the smallest fault.
-  static constexpr double slow_in_large_fleets = 0.925;
 
   /// The value of one rank in one round.
   struct Value : Exchange {
@@ -106,13 +104,11 @@ struct PairRounds {
   std::map<Pair, std::vector<Sum>> sums;
   std::vector<double> reference;  // by rail: best rate of the hosts
   std::vector<double> typical;    // by rail: usual rate
-  double nic_limit = slow;        // a single NIC below this is at fault
 
  private:
   void read_hosts(const std::map<std::string, std::string>& leaves);
   void read_values();
   void read_scatter();
-  void read_limit();
 
   std::vector<std::size_t> host_of_, rail_of_;  // by rank
   std::map<Place, std::vector<double>> out_rate_, in_rate_;
