@@ -214,7 +214,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
   AskedHosts asked{distinct_hosts(call.answers), lost, {}, {}};
   const auto& listed = promised_by(launch);
   if (!asked.hosts.empty()) {
-    asked.absent = absent_hosts(launch.hosts, asked.hosts);
+    asked.absent = absent_hosts(listed, asked.hosts);
     for (const auto& host : asked.absent) asked.reasons.emplace(host, cause(host).text);
     const auto silent = hosts_without(asked.absent, lost);
     if (silent.size() < 2 || launch.alone.empty() || !ending.told.empty()) return asked;
@@ -222,7 +222,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
     for (const auto& [host, why] : alone.causes) asked.reasons[host] = why.text;
     asked.hosts.insert(asked.hosts.end(), alone.answers.begin(), alone.answers.end());
     asked.hosts = distinct_hosts(std::move(asked.hosts));
-    asked.absent = absent_hosts(launch.hosts, asked.hosts);
+    asked.absent = absent_hosts(listed, asked.hosts);
     return asked;
   }
   AskedAlone alone;
@@ -270,8 +270,8 @@ Words promised_hosts(const Launch& launch, const Words& named) {
   for (const auto& [pod, node] : launch.pods) {
     if (is_one_of(node, named)) all.push_back(pod);
   }
-  std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(found),
-               [&](const auto& host) { return is_one_of(host, all); });
+  std::ranges::copy_if(promised_by(launch), std::back_inserter(found),
+                       [&](const auto& host) { return is_one_of(host, all); });
   return found;
 }
 

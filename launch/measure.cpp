@@ -210,7 +210,8 @@ namespace {
 /// not answer. nullopt if there is only one host, if all hosts answer, or if no host would remain.
 std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Together& together,
                                    Signals& signals) {
-  if (launch.hosts.size() < 2) return std::nullopt;
+  const auto hosts = std::max(launch.hosts.size(), launch.named.size());
+  if (hosts < 2) return std::nullopt;
   Words lost = launch.absent;
   const auto named = promised_hosts(launch, together.lost);
   const bool is_unfit = !together.why_unfit.empty();
@@ -221,7 +222,7 @@ std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& l
                   : " was reported lost by other hosts: the missing families are measured without it"));
     lost.push_back(host);
   }
-  if (lost.size() >= launch.hosts.size()) return std::nullopt;
+  if (lost.size() >= hosts) return std::nullopt;
   auto left = agreed_launch(options, process_environment(), signals, lost);
   if (left.absent.size() == launch.absent.size()) return std::nullopt;
   left.lost = launch.lost;

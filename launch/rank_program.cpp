@@ -209,6 +209,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
   };
   job.tick = [this] { screen_.tick(); };
   job.patience_on_signal = Seconds(3);
+  job.last_words = Seconds(5);  // srun and mpirun wait much longer for the ranks of a host that is off
   // The ranks' own time limits must expire first, so the job gets the limits of the start and of one benchmark, and one
   // minute more.
   job.silence = Seconds(options.startup_timeout + options.timeout + 60 +
@@ -281,8 +282,7 @@ Ending RankProgram::run(Signals& signals) {
     if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
-    const auto rank = rank_death(heard_);
-    died_on.insert(rank ? rank->host : "");
+    if (const auto rank = rank_death(heard_)) died_on.insert(rank->host);
     if (starts == max_starts && leaves_hosts_out_ && died_on.size() == 1 && !died_on.contains("")) {
       lost = {*died_on.begin()};
       end_said_ = "ranks crashed during startup in each of " + std::to_string(starts) + " launches: " + why;
