@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The manifests of ci/k8s: their fields, and the shell commands of the daily rounds with a replacement for kubectl. No test runs
-# them in a cluster.
+# The manifests of ci/k8s: their fields, the shell commands of the daily rounds with a replacement for kubectl, the log of a pod,
+# and the wait for a job. No test runs them in a cluster.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -25,6 +25,30 @@ wrong "a text for a number" mpijob.yaml 's/slotsPerWorker: 8/slotsPerWorker: eig
 wrong "an unknown choice" activecheck.yaml 's/checkType: slurmJob/checkType: slurm/' "checkType: 'slurm' is not k8sJob.slurmJob"
 wrong "a missing field" daily.yaml '/^  schedule:/d' 'CronJob.spec: schedule is missing'
 wrong "a mistake in the job of one node" daily.yaml 's/ttlSecondsAfterFinished/ttlSeconds/' 'Job.spec: there is no field ttlSeconds'
+wrong "a restart policy that JobSet does not have" jobset.yaml 's/maxRestarts: 0/restartStrategy: Always/' "restartStrategy: 'Always' is not Recreate"
+wrong "a claim without a device class" dra.yaml 's/deviceClassName: gpu.nvidia.com, //' 'exactly: deviceClassName is missing'
+wrong "a ComputeDomain without its template" dra.yaml 's/resourceClaimTemplate: .name: shakedown-channel./allocationMode: All/' 'channel: resourceClaimTemplate is missing'
+wrong "a text for the nodes of a TrainJob" trainjob.yaml '0,/numNodes: 2/s//numNodes: two/' "numNodes: .two. is not of type integer"
+wrong "a test of NVSentinel without its provider" nvsentinel-values.yaml '/ provider: shakedown-provider/d' 'tests.shakedown: provider is missing'
+wrong "a mistake in the job of NVSentinel" nvsentinel-values.yaml 's/ backoffLimit:/ backoff:/' 'Job.spec: there is no field backoff'
+wrong "a request without nodes" nvsentinel-request.yaml '/nodes:/,+1d' 'ValidationRequest.spec: nodes is missing'
+
+# --- the results of a pod, and the end of its job ---
+mkdir -p bin
+ln -s "$shakedown" bin/shakedown
+run 0 env PATH="$scratch/bin:$PATH" SHAKEDOWN_RANKS=1 sh "$k8s/accept" --families=preflight
+expect "the last line of a pod's log is the verdict, and its exit code that of the verdict" eval '[[ $(tail -n 1 out) == VERDICT:* ]]'
+sed -n '/^BEGIN SHAKEDOWN ARCHIVE$/,/^END SHAKEDOWN ARCHIVE$/{/ SHAKEDOWN /!p}' out | base64 -d >run.tar.gz
+run 0 tar tzf run.tar.gz
+expect "  and the log has the run" prints 'preflight.json'
+printf '#!/bin/sh\n[ "$1 $2" = "get job/a" ] && echo "$STATES"\n' >bin/kubectl && chmod +x bin/kubectl
+waits() { run "$1" env PATH="$scratch/bin:$PATH" STATES="$2" POLL_SECONDS=0.1 "$k8s/wait" "${3:-job/a}" 1; }
+waits 0 "Suspended Complete"
+waits 1 "FailureTarget Failed"
+expect "a wait ends with the job, also if it fails" prints 'job/a: Failed'
+waits 3 "Running"
+expect "  and after the time" says 'job/a has not ended: Running'
+waits 3 "" job/b
 
 # --- the daily round ---
 mkdir -p bin round template state jobs
@@ -38,7 +62,6 @@ case "$1 $2" in
 esac
 END
 chmod +x bin/kubectl
-ln -s "$shakedown" bin/shakedown
 export PATH=$scratch/bin:$PATH NODES="gpu-1.example gpu-2.example gpu-3.example" DAYS=7
 for step in roster due submit; do
   "${manifests[@]}" script "$k8s/daily.yaml" $step | sed -E "s| /round| $scratch/round|g; s|([<>=])/round|\1$scratch/round|g; s|/shakedown/ledger|$scratch/state/ledger|g; s|/template|$scratch/template|g" >$step.sh

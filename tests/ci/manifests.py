@@ -43,13 +43,15 @@ class Checker:
 
 
 def documents(file):
-    """The objects of a file, and those in its ConfigMaps."""
+    """The objects of a file, and those in its ConfigMaps and in the templates of NVSentinel. Values of a chart have the kind Values."""
     for document in yaml.safe_load_all(open(file)):
+        document.setdefault("kind", "Values")
         yield document
-        if document["kind"] == "ConfigMap":
-            for name, text in document["data"].items():
-                if name.endswith(".yaml"):
-                    yield from yaml.safe_load_all(text)
+        texts = {"ConfigMap": lambda: document["data"], "Values": lambda: document["lifecycle-manager"]["config"]["templates"]}
+        for name, text in texts.get(document["kind"], dict)().items():
+            if name.endswith(".yaml"):
+                text = re.sub("{{[^{}]*Seconds}}", "1", text)  # fields of a Go template
+                yield from yaml.safe_load_all(re.sub("{{[^{}]*}}", "x", text))
 
 
 def containers(node):
