@@ -110,6 +110,20 @@ TEST(Network, NamesNoHostWithinTheScatterOfAllPairs) {
   }
 }
 
+TEST(Network, NamesNoUplinkWithinTheScatterOfAllPairs) {
+  int accused = 0;
+  std::string last;
+  for (std::uint64_t seed = first_seed; seed < first_seed + 100; ++seed) {
+    Order tree = order("", 4, 1, seed);
+    tree.shape.leaf_hosts = 2;
+    const auto judgement = judged(scattered(measure(tree), 0.05 + 0.1 * static_cast<double>(seed % 8), seed));
+    if (judgement.suspects.empty()) continue;
+    ++accused;
+    last = std::to_string(seed) + ": " + text(judgement);
+  }
+  EXPECT_LE(accused, 5) << "seed " << last;
+}
+
 TEST(Network, NamesASlowHostOfAFewBelowTheScatterOfAllPairs) {
   std::size_t named = 0;
   constexpr std::uint64_t trees = 100;

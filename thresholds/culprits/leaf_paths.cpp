@@ -9,7 +9,13 @@ namespace shakedown {
 namespace {
 
 using LeafPair = std::pair<std::string, std::string>;
-using Rates = std::map<LeafPair, double>;  // median rate of two leaves, relative to the usual rate
+
+/// The median rate of two leaf switches, relative to the usual rate.
+struct Rate {
+  double x = 0;
+  bool is_slow = false;
+};
+using Rates = std::map<LeafPair, Rate>;
 
 bool touches(const LeafPair& pair, const std::string& leaf) { return pair.first == leaf || pair.second == leaf; }
 
@@ -17,9 +23,9 @@ bool touches(const LeafPair& pair, const std::string& leaf) { return pair.first 
 // nullopt if there is no such switch.
 std::optional<std::string> slow_leaf(const Rates& rates) {
   std::map<std::string, std::pair<int, int>> count;  // number of slow paths, and of all paths
-  for (const auto& [pair, x] : rates) {
+  for (const auto& [pair, rate] : rates) {
     for (const auto& leaf : {pair.first, pair.second}) {
-      count[leaf].first += x < PairRounds::slow ? 1 : 0;
+      count[leaf].first += rate.is_slow ? 1 : 0;
       ++count[leaf].second;
     }
   }
@@ -56,20 +62,22 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
   for (std::size_t rail = 0; rail < rounds.rails; ++rail) {
     Rates rates;
     for (auto& [pair, values] : between[rail]) {
-      if (values.size() >= min_values_of_leaf) rates[pair] = median(std::move(values));
+      if (values.size() < min_values_of_leaf) continue;
+      const double x = median(std::move(values));
+      rates[pair] = {x, x < PairRounds::slow && rounds.is_below_scatter(x)};
     }
     // The leaf switch that explains most is first.
     while (const auto leaf = slow_leaf(rates)) {
       std::vector<double> xs;
-      for (const auto& [pair, x] : rates) {
-        if (touches(pair, *leaf)) xs.push_back(x);
+      for (const auto& [pair, rate] : rates) {
+        if (touches(pair, *leaf)) xs.push_back(rate.x);
       }
       // An empty name means hosts whose leaf switch is unknown.
       if (!leaf->empty()) slow.uplinks[*leaf][rail] = median(std::move(xs));
       std::erase_if(rates, [&](const auto& entry) { return touches(entry.first, *leaf); });
     }
-    for (const auto& [pair, x] : rates) {
-      if (x < PairRounds::slow && !pair.first.empty()) slow.paths.push_back({pair, rail, x});
+    for (const auto& [pair, rate] : rates) {
+      if (rate.is_slow && !pair.first.empty()) slow.paths.push_back({pair, rail, rate.x});
     }
   }
   return slow;

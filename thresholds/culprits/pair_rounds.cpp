@@ -123,10 +123,10 @@ void PairRounds::read_values() {
   read_scatter();
 }
 
-/// Uses the rounds inside leaf switches if these are known, because a slow uplink is not scatter. Omits the lowest
+/// Uses the rounds inside leaf switches if there are enough, because a slow uplink is not scatter. Omits the lowest
 /// tenth, which may be of a slow path, or of pairs that share a spine port by chance.
 void PairRounds::read_scatter() {
-  constexpr std::size_t values_per_omission = 10;
+  constexpr std::size_t values_per_omission = 10, min_inside = 10;
   std::vector<double> inside, all;
   for (const auto& [place, values] : at) {
     for (const Value& value : values) {
@@ -137,7 +137,7 @@ void PairRounds::read_scatter() {
       if (!value.across) inside.push_back(all.back());
     }
   }
-  auto& logarithms = inside.empty() ? all : inside;
+  auto& logarithms = inside.size() < min_inside ? all : inside;
   std::sort(logarithms.begin(), logarithms.end());
   logarithms.erase(logarithms.begin(),
                    logarithms.begin() + static_cast<std::ptrdiff_t>(logarithms.size() / values_per_omission));
