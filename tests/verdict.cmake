@@ -7,7 +7,7 @@ shakedown_test(base_test unit
 target_compile_definitions(base_test PRIVATE EVENTS_TABLE="$<TARGET_FILE:events_table>")
 add_dependencies(base_test events_table)
 # A separate program, because its time limits are short.
-shakedown_test(keeper_test unit SOURCES base/keeper_test.cpp LIBRARIES shakedown::base)
+shakedown_test(keeper_test unit WAITS SOURCES base/keeper_test.cpp LIBRARIES shakedown::base)
 
 # Builds result files for tests; compiled once.
 add_library(results_builder STATIC thresholds/results_builder.cpp)
