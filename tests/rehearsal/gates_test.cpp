@@ -31,7 +31,7 @@ struct Counts {
 Counts counts_of(const Gate& gate) {
   static const auto profiles = load_profiles(source / "thresholds");
   Counts counts;
-  counts.fleets = testing_support::is_nightly() ? gate.fleets : std::min(gate.fleets, gate.hosts > 1 ? 2 : 5);
+  counts.fleets = testing_support::is_nightly() ? gate.fleets : std::min(gate.fleets, gate.hosts > 1 ? 1 : 5);
   for (int i = 0; i < counts.fleets; ++i) {
     Order order;
     order.shape.hosts = gate.hosts;

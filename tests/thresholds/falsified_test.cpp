@@ -18,8 +18,8 @@ namespace {
 
 const std::filesystem::path root = SHAKEDOWN_SOURCE_DIR;
 
-/// One change in five is tried outside of the nightly tests.
-const std::size_t stride = testing_support::is_nightly() ? 1 : 5;
+/// One change in nine is tried outside of the nightly tests.
+const std::size_t stride = testing_support::is_nightly() ? 1 : 9;
 
 using Value = std::optional<double>;
 
