@@ -19,7 +19,7 @@ after() { # waits until a new soak has $1 rounds
     sleep 0.05
   done
 }
-run 0 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm --partial-ok --bencher=b.json --superbench=s.jsonl --github-benchmark=g.json
+run 0 "${accept[@]}" --for=10s --seed=3 --families=gemm,hbm --partial-ok --bencher=b.json --superbench=s.jsonl --github-benchmark=g.json
 expect "a soak of healthy rounds of some families is good" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 1/1 (profile h200-sxm, 4 ranks, 2 of 3 families, as asked)" ]]'
 expect "  each GPU stands there over time" prints '^rank 3 .* gemm/dtype:bf16 +0\.0 '
 expect "  in rounds whose order changes" eval '(($(rounds_of "$latest_soak") >= 2 && $(grep -o "\"order\":[^]]*" "$latest_soak/rounds.jsonl" | sort -u | wc -l) >= 2))'
@@ -44,7 +44,7 @@ expect "a full disk ends with INCOMPLETE" eval 'says "disk/run/.*: cannot be wri
 
 # A soak that is killed in a round and resumed.
 before=$(readlink "$latest_soak")
-"${accept[@]}" --for=15s --seed=3 --families=gemm,hbm --partial-ok >out.txt 2>err.txt 3>&- &
+"${accept[@]}" --for=10s --seed=3 --families=gemm,hbm --partial-ok >out.txt 2>err.txt 3>&- &
 front=$!
 after 1
 kill -KILL "$front"
@@ -59,7 +59,7 @@ expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*'
 expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_soak/rounds.jsonl" | sort | uniq -d) ]]'
 
 # A resumed soak keeps its expectations.
-"${accept[@]}" --for=20s --families=gemm,hbm,memtest --expect=ranks=99 >out.txt 2>err.txt 3>&- &
+"${accept[@]}" --for=15s --families=gemm,hbm,memtest --expect=ranks=99 >out.txt 2>err.txt 3>&- &
 front=$!
 after 1
 kill -TERM "$front"
@@ -81,7 +81,7 @@ run 3 "$tree/bin/shakedown" nodes --verdict="$latest_soak/verdict.json"
 
 # A reboot of the host: the rounds before the pause have another boot id.
 before=$(readlink "$latest_soak")
-"${accept[@]}" --for=15s --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
+"${accept[@]}" --for=10s --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
 front=$!
 after 1
 kill -TERM "$front"
