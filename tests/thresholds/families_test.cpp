@@ -27,7 +27,7 @@ Verdict with(const std::string& key, bool waived) {
   row.key = Key(key);
   if (waived) row.waived = "no GPU does this";
   rows.push_back(row);
-  return judge(files, load_profiles(source / "thresholds"), {});
+  return judge(files, testing_support::shipped_profiles(), {});
 }
 
 TEST(Families, ThatOnlyTheHostHasLeaveAStoredRunOfGpusAtPass) {

@@ -344,7 +344,7 @@ void expect_failure_on_a_known_network(Machine& machine, const std::string& metr
   const auto on = [&](const std::string& members) {
     const Folder folder;
     const auto site = read_site(folder.write("site.yaml", "schema: 2\nsite: here\ninclude: h200-sxm\n" + members));
-    const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+    const auto shipped = profiles_of(&site, testing_support::shipped_profiles());
     const Measured measured{machine.results()};
     return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
   };
@@ -367,7 +367,7 @@ Verdict with_ordered_rails(Machine& machine) {
   const auto site = read_site(folder.write("site.yaml",
                                            "schema: 2\nsite: here\ninclude: h200-sxm\n"
                                            "fabric: {nics: 8, nic_gbit: 400, source: order}\n"));
-  const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+  const auto shipped = profiles_of(&site, testing_support::shipped_profiles());
   const Measured measured{machine.results()};
   return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
 }
@@ -425,7 +425,7 @@ TEST(Preflight, FailsForOtherRailsThanTheSiteNames) {
   const Folder folder;
   const auto site =
       read_site(folder.write("site.yaml", "schema: 2\nsite: here\ninclude: h200-sxm\nrails: ['mlx5_[0-1]']\n"));
-  const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+  const auto shipped = profiles_of(&site, testing_support::shipped_profiles());
   const auto judged = [&](const std::string& rails) {
     Machine machine;
     machine.set(0, "host", "rail_names", rails);
@@ -441,7 +441,7 @@ TEST(Preflight, FailsForLessThanTheSiteOrders) {
     const Folder folder;
     const auto site = read_site(
         folder.write("site.yaml", "schema: 2\nsite: here\ninclude: h200-sxm\norder: {" + order + ", source: o}\n"));
-    const auto shipped = profiles_of(&site, load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds"));
+    const auto shipped = profiles_of(&site, testing_support::shipped_profiles());
     Machine machine;
     const Measured measured{machine.results()};
     return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
