@@ -241,7 +241,7 @@ TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
 }
 
 TEST_F(Measure, KeepsALogOfLimitedSize) {
-  EXPECT_TRUE(measure_one("yes 'poll: Cannot allocate memory' | head -c 80M >&2"));
+  EXPECT_TRUE(measure_one("yes \"$(printf %4000s | tr ' ' x)\" | head -c 80M >&2"));
   EXPECT_LT(fs::file_size(scratch / "run/log"), 65'000'000u);
   EXPECT_TRUE(has(read_file(scratch / "run/log"), "the log is full"));
 }
