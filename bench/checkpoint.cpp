@@ -11,6 +11,7 @@
 #include "fixtures/plan/session.hpp"
 #include "kernels/transformer/checkpoint.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
+#include "kernels/transformer/own_folder.hpp"
 
 namespace shakedown {
 

@@ -74,28 +74,6 @@ void write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
 /// corrupt, or a mixture of several. The state is then undefined.
 std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
 
-/// Removes OwnFolders left on this host by this user's processes that are no longer alive.
-void remove_left_behind(const std::filesystem::path& parent);
-
-/// Removes an OwnFolder that only contains its lock.
-void remove_if_done(const std::filesystem::path& folder);
-
-/// A temporary folder of this process for checkpoints, inside another folder; removed on destruction. Also removes the
-/// folders of this user's dead processes on this host. A lock file inside a folder shows if its process is alive.
-class OwnFolder {
- public:
-  /// If the folder cannot be created, path() names a folder that does not exist.
-  explicit OwnFolder(const std::filesystem::path& parent);
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
-  ~OwnFolder();
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-  int lock_ = -1;
-};
-
 /// Removes the files that this rank has written to the folder, and a part of the files that no rank of this group has
 /// written.
 void remove_checkpoint(const std::filesystem::path& folder, Group&);

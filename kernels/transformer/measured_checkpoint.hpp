@@ -13,6 +13,7 @@
 #include "kernels/transformer/checkpoint.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
 #include "kernels/transformer/measured_step.hpp"
+#include "kernels/transformer/own_folder.hpp"
 
 namespace shakedown::training {
 

@@ -95,105 +95,138 @@ std::optional<std::string> miscounted(const std::vector<std::vector<Record>>& by
       step + 1, mine.reduced.projection, expected, tolerance * size);
 }
 
+/// The check of one rank's steps. Each part is true if the next one can follow: later errors follow from the first.
+class StepsCheck {
+ public:
+  StepsCheck(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected& expected)
+      : by_rank_(by_rank), mine_(by_rank[static_cast<std::size_t>(rank)]), rank_(rank), expected_(expected) {}
+
+  Check run() {
+    if (!mine_.empty() && check_counts() && check_finite() && check_votes() && check_sums()) check_losses();
+    return check_;
+  }
+
+ private:
+  template <class Complaint>
+  void compare(bool good, const Complaint& complaint) {
+    ++check_.compared;
+    if (good) return;
+    if (check_.mismatched++ == 0) check_.first = complaint();
+  }
+
+  bool check_counts() {
+    compare(mine_.size() == expected_.steps,
+            [&] { return fmt::format("{} steps have left a record, expected {}", mine_.size(), expected_.steps); });
+    return std::all_of(by_rank_.begin(), by_rank_.end(),
+                       [&](const auto& records) { return records.size() == expected_.steps; });
+  }
+
+  bool is_of_part(int other) const { return other % expected_.together == rank_ % expected_.together; }
+  bool is_of_model(int other) const { return other / expected_.together == rank_ / expected_.together; }
+
+  /// Values that are not finite spread to all ranks with the next sum; the first rank with such values in its own
+  /// gradient is at fault.
+  bool check_finite() {
+    for (std::size_t step = 0; step < mine_.size(); ++step) {
+      const auto own = [&](const std::vector<Record>& records) {
+        return std::isfinite(records[step].loss) && finite(records[step].local);
+      };
+      const bool all_good = std::all_of(by_rank_.begin(), by_rank_.end(), own);
+      compare(own(mine_), [&] {
+        return fmt::format(
+            "step {}: loss {:g}, {} not finite; expected finite numbers (no rank updates its parameters)", step + 1,
+            std::isnan(mine_[step].loss) ? std::nan("") : mine_[step].loss, count_text(mine_[step].local));
+      });
+      if (!all_good) return false;
+      if (expected_.fetched) {
+        const auto wrong = misfetched(by_rank_, rank_, step, expected_.same_bits && expected_.same_tokens,
+                                      [&](int other) { return is_of_part(other); });
+        compare(!wrong || wrong->empty(), [&] { return *wrong; });
+        if (wrong) return false;
+      }
+      compare(finite(mine_[step].reduced) && finite(mine_[step].updated), [&] {
+        return fmt::format(
+            "step {}: the sum of the gradients over ranks is not finite, but the gradients of each rank are", step + 1);
+      });
+      if (check_.mismatched > 0) return false;
+    }
+    return true;
+  }
+
+  bool check_votes() {
+    // Ranks of a tensor parallel group have the replicated parameters in common. With more than two replicas NCCL may
+    // sum their gradient in a different order for each of them, which changes bits.
+    const bool same_shared = expected_.same_bits && expected_.together > 1 && ranks() <= 2 * expected_.together;
+    struct Vote {
+      const char* what;
+      Checksum checksum;
+      bool holds;
+      bool within_model = false;
+    };
+    const Vote votes[] = {
+        {"its gradient", [](const Record& r) { return r.local.checksum; },
+         expected_.same_bits && expected_.deterministic && expected_.same_tokens},
+        {"the summed gradient", [](const Record& r) { return r.reduced.checksum; }, true},
+        {"its parameters", [](const Record& r) { return r.updated.checksum; },
+         expected_.same_bits && expected_.same_parameters},
+        {"the parameters common to its group", [](const Record& r) { return r.shared.checksum; }, same_shared, true}};
+    for (std::size_t step = 0; step < mine_.size() && ranks() > 1; ++step) {
+      for (const auto& vote : votes) {
+        if (!vote.holds) continue;
+        const auto complaint = outvoted(by_rank_, rank_, step, vote.what, vote.checksum, [&](int other) {
+          return vote.within_model ? is_of_model(other) : is_of_part(other);
+        });
+        compare(!complaint || complaint->empty(), [&] { return *complaint; });
+        if (complaint) return false;
+      }
+    }
+    return true;
+  }
+
+  bool check_sums() {
+    for (std::size_t step = 0; step < mine_.size() && ranks() > 1; ++step) {
+      const auto wrong = miscounted(by_rank_, mine_[step], step, expected_.sums);
+      compare(!wrong, [&] { return *wrong; });
+      if (wrong) return false;
+    }
+    return true;
+  }
+
+  void check_losses() {
+    const double first = mine_.front().loss, last = mine_.back().loss;
+    compare(std::abs(first - expected_.first_loss) <= loss_tolerance * expected_.first_loss, [&] {
+      return fmt::format("step 1: loss {:.4f}, expected {:.4f} within 3 % from random weights", first,
+                         expected_.first_loss);
+    });
+    if (expected_.falling && mine_.size() > 1) {
+      compare(last < first, [&] {
+        return fmt::format("step {}: loss {:.4f}, expected below the {:.4f} of step 1 on the same batch", mine_.size(),
+                           last, first);
+      });
+    }
+    for (const auto& golden : expected_.golden) {
+      if (golden.step > mine_.size()) continue;
+      const double loss = mine_[golden.step - 1].loss;
+      compare(std::abs(loss - golden.loss) <= golden_tolerance * golden.loss, [&] {
+        return fmt::format("step {}: loss {:.5g}, expected {:.5g} within 1 % as on healthy machines", golden.step, loss,
+                           golden.loss);
+      });
+    }
+  }
+
+  int ranks() const { return static_cast<int>(by_rank_.size()); }
+
+  const std::vector<std::vector<Record>>& by_rank_;
+  const std::vector<Record>& mine_;
+  const int rank_;
+  const Expected& expected_;
+  Check check_;
+};
+
 }  // namespace
 
 Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected& expected) {
-  const auto& mine = by_rank[static_cast<std::size_t>(rank)];
-  Check check;
-  if (mine.empty()) return check;
-  const auto compare = [&check](bool good, const auto& complaint) {
-    ++check.compared;
-    if (good) return;
-    if (check.mismatched++ == 0) check.first = complaint();
-  };
-
-  compare(mine.size() == expected.steps,
-          [&] { return fmt::format("{} steps have left a record, expected {}", mine.size(), expected.steps); });
-  for (const auto& records : by_rank) {
-    if (records.size() != expected.steps) return check;
-  }
-
-  const auto of_part = [&](int other) { return other % expected.together == rank % expected.together; };
-  const auto of_model = [&](int other) { return other / expected.together == rank / expected.together; };
-
-  // Values that are not finite spread to all ranks with the next sum; the first rank with such values in its own
-  // gradient is at fault.
-  for (std::size_t step = 0; step < mine.size(); ++step) {
-    const auto own = [&](const std::vector<Record>& records) {
-      return std::isfinite(records[step].loss) && finite(records[step].local);
-    };
-    const bool all_good = std::all_of(by_rank.begin(), by_rank.end(), own);
-    compare(own(mine), [&] {
-      return fmt::format("step {}: loss {:g}, {} not finite; expected finite numbers (no rank updates its parameters)",
-                         step + 1, std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss,
-                         count_text(mine[step].local));
-    });
-    if (!all_good) return check;
-    if (expected.fetched) {
-      const auto wrong = misfetched(by_rank, rank, step, expected.same_bits && expected.same_tokens, of_part);
-      compare(!wrong || wrong->empty(), [&] { return *wrong; });
-      if (wrong) return check;
-    }
-    compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
-      return fmt::format(
-          "step {}: the sum of the gradients over ranks is not finite, but the gradients of each rank are", step + 1);
-    });
-    if (check.mismatched > 0) return check;
-  }
-
-  // Ranks of a tensor parallel group have the replicated parameters in common. With more than two replicas NCCL may sum
-  // their gradient in a different order for each of them, which changes bits.
-  const auto ranks = static_cast<int>(by_rank.size());
-  const bool same_shared = expected.same_bits && expected.together > 1 && ranks <= 2 * expected.together;
-  struct Vote {
-    const char* what;
-    Checksum checksum;
-    bool holds;
-    bool within_model = false;
-  };
-  const Vote votes[] = {
-      {"its gradient", [](const Record& r) { return r.local.checksum; },
-       expected.same_bits && expected.deterministic && expected.same_tokens},
-      {"the summed gradient", [](const Record& r) { return r.reduced.checksum; }, true},
-      {"its parameters", [](const Record& r) { return r.updated.checksum; },
-       expected.same_bits && expected.same_parameters},
-      {"the parameters common to its group", [](const Record& r) { return r.shared.checksum; }, same_shared, true}};
-  for (std::size_t step = 0; step < mine.size() && by_rank.size() > 1; ++step) {
-    for (const auto& vote : votes) {
-      if (!vote.holds) continue;
-      const auto complaint = vote.within_model ? outvoted(by_rank, rank, step, vote.what, vote.checksum, of_model)
-                                               : outvoted(by_rank, rank, step, vote.what, vote.checksum, of_part);
-      compare(!complaint || complaint->empty(), [&] { return *complaint; });
-      if (complaint) return check;  // later errors follow from this one
-    }
-  }
-
-  for (std::size_t step = 0; step < mine.size() && ranks > 1; ++step) {
-    const auto wrong = miscounted(by_rank, mine[step], step, expected.sums);
-    compare(!wrong, [&] { return *wrong; });
-    if (wrong) return check;
-  }
-
-  const double first = mine.front().loss, last = mine.back().loss;
-  compare(std::abs(first - expected.first_loss) <= loss_tolerance * expected.first_loss, [&] {
-    return fmt::format("step 1: loss {:.4f}, expected {:.4f} within 3 % from random weights", first,
-                       expected.first_loss);
-  });
-  if (expected.falling && mine.size() > 1) {
-    compare(last < first, [&] {
-      return fmt::format("step {}: loss {:.4f}, expected below the {:.4f} of step 1 on the same batch", mine.size(),
-                         last, first);
-    });
-  }
-  for (const auto& golden : expected.golden) {
-    if (golden.step > mine.size()) continue;
-    const double loss = mine[golden.step - 1].loss;
-    compare(std::abs(loss - golden.loss) <= golden_tolerance * golden.loss, [&] {
-      return fmt::format("step {}: loss {:.5g}, expected {:.5g} within 1 % as on healthy machines", golden.step, loss,
-                         golden.loss);
-    });
-  }
-  return check;
+  return StepsCheck(by_rank, rank, expected).run();
 }
 
 std::optional<std::string> check_cover(const std::vector<Taken>& by_rank, std::size_t count, std::uint64_t checksum) {

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "base/files.hpp"
+#include "kernels/transformer/own_folder.hpp"
 #include "tests/kernels/transformer/host_step.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
 

@@ -39,17 +39,24 @@ Totals in_f64(const std::vector<float>& values, std::size_t first = 0) {
   return sums;
 }
 
-std::vector<float> normals(std::size_t count, double scale, std::uint64_t stream) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(scale * reference::normal(i, stream));
+std::vector<double> normals(std::size_t count, std::uint64_t stream) {
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = reference::normal(i, stream);
   return values;
+}
+
+std::vector<float> scaled(const std::vector<double>& values, std::size_t count, double scale) {
+  std::vector<float> some(count);
+  for (std::size_t i = 0; i < count; ++i) some[i] = static_cast<float>(scale * values[i]);
+  return some;
 }
 
 /// A thread has at most 2^20 values; 30,000 of 7.6 billion gradients.
 TEST(WideSums, AreThoseOfF64InAnyRange) {
+  const auto drawn = normals(std::size_t{1} << 20, 3);
   for (const double scale : {1.0, 1e-8, 1e-14, 1e-16, 1e-30, 1e-42, 1e6, 1e13, 1e20, 1e37}) {
     for (const std::size_t count : {std::size_t{4}, std::size_t{30000}, std::size_t{1} << 20}) {
-      const auto values = normals(count, scale, 3);
+      const auto values = scaled(drawn, count, scale);
       const auto want = in_f64(values), got = in_two_floats(values);
       const double size = std::sqrt(want.squares * static_cast<double>(count));
       EXPECT_NEAR(got.squares, want.squares, bound * want.squares) << scale << " " << count;
@@ -107,7 +114,7 @@ TEST(WideSums, PassAndFailTheCheckOfASumOverRanksAsF64Does) {
   std::vector<std::vector<float>> gradients;
   std::vector<float> reduced(count, 0.0F);
   for (int r = 0; r < ranks; ++r) {
-    gradients.push_back(normals(count, 1e-6, 10 + static_cast<std::uint64_t>(r)));
+    gradients.push_back(scaled(normals(count, 10 + static_cast<std::uint64_t>(r)), count, 1e-6));
     for (std::size_t i = 0; i < count; ++i) reduced[i] += gradients.back()[i];
   }
   double expected = 0, size = 0, expected_f64 = 0;
