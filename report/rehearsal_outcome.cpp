@@ -104,20 +104,6 @@ bool names_host(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnos
 
 }  // namespace
 
-Verdict judge_gate(const Fleet& fleet, const std::vector<Profile>& profiles, int accepted) {
-  std::vector<LedgerEvent> runs;
-  for (int run = 0; run < accepted; ++run) {
-    Order order = fleet.order();
-    order.tier = Tier::quick;
-    order.faults.clear();
-    order.launch = static_cast<std::uint64_t>(run + 1);
-    const Measured measured(Fleet(order).results());
-    const Verdict verdict = judge_fleet(Fleet(order), profiles);
-    for (LedgerEvent& event : events_of(verdict, &measured, "")) runs.push_back(std::move(event));
-  }
-  return judge_fleet(fleet, profiles, &runs);
-}
-
 Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles,
                     const std::vector<LedgerEvent>* own_runs) {
   JudgeOptions options;

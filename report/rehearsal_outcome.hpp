@@ -22,10 +22,6 @@ struct Outcome {
 /// `own_runs`: for a gate, earlier accepted runs.
 Verdict judge_fleet(const Fleet&, const std::vector<Profile>&, const std::vector<LedgerEvent>* own_runs = nullptr);
 
-/// Returns the judgement of a gate. `accepted` is the number of earlier accepted runs of the same machine without its
-/// faults, of which the ledger has the figures.
-Verdict judge_gate(const Fleet&, const std::vector<Profile>&, int accepted);
-
 /// True if the diagnosis is about the planted part.
 bool names(const Fleet&, const Fault&, const Diagnosis&);
 

@@ -6,8 +6,9 @@
 #include <cmath>
 
 #include "base/files.hpp"
-#include "tests/nightly.hpp"
 #include "report/rehearsal_outcome.hpp"
+#include "tests/nightly.hpp"
+#include "tests/rehearsal/judge_gate.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/catalogue/families.hpp"
 #include "thresholds/ledger/ledger.hpp"

@@ -18,6 +18,7 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "report/rehearsal_outcome.hpp"
+#include "tests/rehearsal/judge_gate.hpp"
 
 namespace shakedown::rehearsal {
 

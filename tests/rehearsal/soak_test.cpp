@@ -63,7 +63,7 @@ SoakRound round_of(std::uint64_t day, int number, double hour, const Planted& pl
 }
 
 Soak soak_of(std::uint64_t day, const Planted& planted) {
-  constexpr double minutes = 6;
+  const double minutes = testing_support::is_nightly() ? 6 : 12;
   Soak soak;
   soak.plan = {"soak", "2026-11-22T00:00:00Z", day_h * hour_s, day, {"preflight", "gemm", "hbm"}, Tier::quick};
   for (int number = 1; number <= static_cast<int>(day_h * 60 / minutes); ++number) {
