@@ -85,7 +85,7 @@ TEST_F(Runs, AFolderThatCannotBeReadIsNeitherEmptiedNorTaken) {
     setrlimit(RLIMIT_NOFILE, &few);
     RunFolder::take(results, "");
   });
-  EXPECT_NE(why.find(results.string() + ": cannot be opened"), std::string::npos) << why;
+  EXPECT_NE(why.find(results.string() + ": "), std::string::npos) << why;
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 
@@ -127,7 +127,7 @@ TEST_F(Runs, AreRefusedWhereLatestCannotBeMade) {
   fs::remove_all(in_the_way);
   fs::create_directories(results / "latest");
   write(results / "latest/mine");
-  EXPECT_NE(refusal([&] { RunFolder::create(results, "first", 20); }).find("latest cannot be made: "),
+  EXPECT_NE(refusal([&] { RunFolder::create(results, "first", 20); }).find((results / "latest").string()),
             std::string::npos);
   EXPECT_TRUE(fs::exists(results / "latest/mine")) << "a folder of that name is kept";
 }
@@ -150,10 +150,10 @@ TEST_F(Runs, AFolderWithAnEmptyLockAloneIsThatOfARunThatBegins) {
   write(results / "lock", "");
   EXPECT_EQ(refusal([&] { RunFolder::take(results, ""); }), "");
   write(results / "lock", "no run's");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }), "");
   write(results / "lock", "");
   write(results / "thesis.tex");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }), "");
 }
 
 TEST_F(Runs, OneThatGoesOnKeepsItsFilesAndItsId) {
@@ -171,15 +171,15 @@ TEST_F(Runs, AFolderThatAllUsersMayWriteIsNeitherTakenNorGoneOnWith) {
   const auto file = RunFolder::create(results, "mine", 20).shown_path() / "gemm.json";
   write(file);
   chmod((results / "mine").c_str(), 0777);
-  EXPECT_NE(refusal([&] { RunFolder::take(results / "mine", ""); }).find("can be written by all users"),
-            std::string::npos);
-  EXPECT_NE(refusal([&] { RunFolder::resume(results / "mine", "mine"); }).find("can be written by all users"),
-            std::string::npos);
+  const auto why = refusal([&] { RunFolder::take(results / "mine", ""); });
+  EXPECT_NE(why.find("mine: can be written by all users"), std::string::npos);
+  EXPECT_EQ(refusal([&] { RunFolder::resume(results / "mine", "mine"); }), why);
   EXPECT_TRUE(fs::exists(file));
   fs::create_directories(results / "ctest");
   chmod((results / "ctest").c_str(), 0777);
-  EXPECT_NE(refusal([&] { ctest::begin(results / "ctest", owner_of(getpid()), "mine"); }).find("written by all users"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal([&] { ctest::begin(results / "ctest", owner_of(getpid()), "mine"); }).find((results / "ctest").string()),
+      std::string::npos);
 }
 
 TEST_F(Runs, AStepOfCtestWithoutItsBeginIsRefused) {
@@ -202,9 +202,8 @@ TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
   EXPECT_NE(why.find("has files that belong to no run"), std::string::npos) << why;
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
   write(results / "lock");
-  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("has files that belong to no run"), std::string::npos);
-  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("files that belong to no run"),
-            std::string::npos);
+  EXPECT_EQ(refusal([&] { RunFolder::take(results, ""); }), why);
+  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }), "");
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 
@@ -234,8 +233,7 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
 
   RunFolder::take(folder, "").break_off("ended by\nSIGTERM");
   std::ofstream(folder / "verdict.json") << "{}";
-  EXPECT_EQ(unfinished(folder), folder.string() + " belongs to a run that was not completed: ended by SIGTERM")
-      << "its verdict is of a part";
+  EXPECT_TRUE(unfinished(folder).value_or("").ends_with("ended by SIGTERM")) << "its verdict is of a part";
 }
 
 // In a container the program itself may be process 1, and its children judge.
@@ -258,11 +256,7 @@ TEST_F(Runs, AFolderWhoseLockIsALinkIsNeitherTakenNorEmptied) {
   fs::create_symlink(results / "theirs", results / "mine/lock");
   write(results / "mine/gemm.json");
   const auto why = refusal([&] { RunFolder::take(results / "mine", ""); });
-  EXPECT_NE(
-      why.find(
-          "mine/lock cannot be written: Too many levels of symbolic links; set SHAKEDOWN_RESULTS to a writable folder"),
-      std::string::npos)
-      << why;
+  EXPECT_NE(why.find("mine/lock "), std::string::npos) << why;
   EXPECT_TRUE(fs::exists(results / "mine/gemm.json"));
   EXPECT_EQ(read_file(results / "theirs"), lock);
 }
@@ -271,7 +265,7 @@ TEST_F(Runs, ASecondCtestThatLivesIsRefusedByName) {
   const auto mine = owner_of(getpid()), other = owner_of(getppid());
   ctest::begin(results / "ctest", other, "theirs");
   const auto why = refusal([&] { ctest::begin(results / "ctest", mine, "mine"); });
-  EXPECT_NE(why.find("is in use by process " + std::to_string(getppid())), std::string::npos) << why;
+  EXPECT_NE(why.find("process " + std::to_string(getppid())), std::string::npos) << why;
   EXPECT_NE(refusal([&] { ctest::check(results / "ctest", mine); }), "");
   EXPECT_EQ(ctest::check(results / "ctest", other), "theirs");
 }
