@@ -87,6 +87,10 @@ TEST_F(Files, AreFoldersOrNot) {
   EXPECT_THROW(is_folder(folder / "circle"), std::runtime_error) << "it cannot be said";
 }
 
+std::string unwritable(const fs::path& file, const std::string& why) {
+  return file.string() + ": cannot be written: " + why;
+}
+
 std::string error_of_replacing(const fs::path& file) {
   try {
     replace_file(file, "new");
@@ -102,12 +106,11 @@ TEST_F(Files, AreReplacedAsAWholeAndLeaveNothingBeside) {
   replace_file(folder / "link", "new");
   EXPECT_TRUE(fs::is_symlink(folder / "link")) << "a link keeps pointing where it does";
   EXPECT_EQ(read_file(file), "new");
-  EXPECT_EQ(error_of_replacing(folder), folder.string() + ": cannot be written: Is a directory");
-  EXPECT_EQ(error_of_replacing(folder / ""), (folder / "").string() + ": cannot be written: Is a directory");
-  EXPECT_EQ(error_of_replacing(folder / "none/a"),
-            (folder / "none/a").string() + ": cannot be written: No such file or directory");
+  EXPECT_EQ(error_of_replacing(folder), unwritable(folder, "Is a directory"));
+  EXPECT_EQ(error_of_replacing(folder / ""), unwritable(folder / "", "Is a directory"));
+  EXPECT_EQ(error_of_replacing(folder / "none/a"), unwritable(folder / "none/a", "No such file or directory"));
   const auto long_name = folder / std::string(255, 'x');
-  EXPECT_EQ(error_of_replacing(long_name), long_name.string() + ": cannot be written: File name too long")
+  EXPECT_EQ(error_of_replacing(long_name), unwritable(long_name, "File name too long"))
       << "of the file that replaces it";
   EXPECT_EQ(names_in(folder).value(), (Words{"a", "link"}));
 }
@@ -124,7 +127,7 @@ TEST_F(Files, KeepTheOldTextWhereTheNewOneCannotBeWritten) {
   const auto error = error_of_replacing(file);
   setrlimit(RLIMIT_FSIZE, &limit);
   signal(SIGXFSZ, handler);
-  EXPECT_EQ(error, file.string() + ": cannot be written: File too large");
+  EXPECT_EQ(error, unwritable(file, "File too large"));
   EXPECT_EQ(read_file(file), "old");
   EXPECT_EQ(names_in(folder).value(), Words{"a"}) << "no part of the new text";
 }
@@ -138,7 +141,7 @@ TEST_F(Files, ThatAreLinksOfAnotherUserAreNotFollowed) {
   for (const mode_t mode : {0755U, 01777U}) {
     for (const uid_t owner : {0U, other}) {
       ASSERT_EQ(chmod(folder.c_str(), mode) + lchown(folder.c_str(), owner, owner), 0);
-      EXPECT_EQ(error_of_replacing(link), link.string() + ": cannot be written: Permission denied");
+      EXPECT_EQ(error_of_replacing(link), unwritable(link, "Permission denied"));
     }
   }
   EXPECT_EQ(read_file(file), "old");
@@ -154,8 +157,7 @@ TEST_F(Files, ThatAreLinksToLinksAreFollowedToTheirEnd) {
   replace_file(folder / "link", "new");
   EXPECT_EQ(read_file(folder / "a"), "new") << "there was none";
   fs::create_symlink("loop", folder / "loop");
-  EXPECT_EQ(error_of_replacing(folder / "loop"),
-            (folder / "loop").string() + ": cannot be written: Too many levels of symbolic links");
+  EXPECT_EQ(error_of_replacing(folder / "loop"), unwritable(folder / "loop", "Too many levels of symbolic links"));
   std::string last = "b";
   for (const std::string name : {"1", "2", "3", "4", "5", "6", "7", "8"}) {
     fs::create_symlink(last, folder / name);

@@ -29,7 +29,7 @@ TEST(Flags, TakeTheirValueAfterAnEqualsSignOrAsTheNextWord) {
 
 TEST(Flags, ThatMissTheirValueDoNotTakeTheNextFlagForIt) {
   EXPECT_EQ(refusal("report", {"--results", "--all"}), "--results: needs a value: --results=F[,F...]; see --help");
-  EXPECT_EQ(refusal("report", {"--results=", "--all"}), "--results: needs a value: --results=F[,F...]; see --help");
+  EXPECT_EQ(refusal("report", {"--results=", "--all"}), refusal("report", {"--results", "--all"}));
 }
 
 TEST(Flags, WithAnOptionalValueTakeItAfterAnEqualsSignOnly) {

