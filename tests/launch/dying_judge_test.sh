@@ -8,8 +8,8 @@ accept=(env SHAKEDOWN_RANKS=1 SHAKEDOWN_RESULTS="$scratch/results" LD_PRELOAD="$
   "$build/bin/shakedown" accept --families=jitter --allow-faults)
 run 3 "${accept[@]}" --junit="$scratch/junit.xml"
 expect "it is INCOMPLETE, in the last line" grep -q '^VERDICT: INCOMPLETE 0/1 ' <(tail -n 1 out)
-expect "  which says why" grep -q 'the judge died of SIGSEGV, results kept' out
-expect "  in every report" grep -q 'the judge died of SIGSEGV' junit.xml
+expect "  which says why" grep -q 'SIGSEGV, results kept' out
+expect "  in every report" grep -q 'SIGSEGV' junit.xml
 expect "  and in verdict.json" grep -q '"verdict": "incomplete"' results/latest/verdict.json
 expect "the results are there" test -s results/latest/jitter.json
 run 3 "$build/bin/shakedown" report --results="$scratch/results/latest" --families=jitter --allow-faults
