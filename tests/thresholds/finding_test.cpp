@@ -4,10 +4,11 @@
 
 namespace shakedown::finding_test {
 namespace {
-
 using namespace judged_rules;
 using testing_support::profile;
 using testing_support::ResultsBuilder;
+
+const std::string no_value = "ranks without a value", last = "last to arrive";
 
 TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   ResultsBuilder builder;
@@ -124,7 +125,7 @@ TEST(Verdict, ExplainsAFailureAndNothingElse) {
   EXPECT_EQ(counted({25, 25, 25, 25}, "max: 20").detail.find("-"), std::string::npos);
   EXPECT_EQ(counted({10, 25, 10, 10}, "max: 20").detail.rfind("+25 %: ", 0), 0u);
   EXPECT_EQ(counted({25, 10, 25, 25}, "min: 10").detail, "") << "it passes";
-  EXPECT_EQ(counted({25, std::nullopt, 25, 25}, "min: 10").detail, "ranks without a value");
+  EXPECT_EQ(counted({25, std::nullopt, 25, 25}, "min: 10").detail, no_value);
   const auto nothing_allowed = counted({20, 25, 20, 20}, "max: 0").detail;
   EXPECT_NE(nothing_allowed, "");
   EXPECT_EQ(nothing_allowed.find("inf"), std::string::npos) << nothing_allowed;
@@ -223,13 +224,13 @@ TEST(Verdict, MissesANumberWithoutTheReasonsWhereOnlyAllMustHaveTheSame) {
   const auto silent =
       of_fact("same: true", {16, std::nullopt, 16, 16}, {std::nullopt, "no driver", std::nullopt, std::nullopt});
   EXPECT_EQ(silent.status, Status::missing);
-  EXPECT_EQ(silent.detail, "ranks without a value");
+  EXPECT_EQ(silent.detail, no_value);
   const auto with_limit =
       of_fact("min: 16", {16, std::nullopt, 16, 16}, {std::nullopt, "no driver", std::nullopt, std::nullopt});
   EXPECT_EQ(with_limit.status, Status::missing);
-  EXPECT_EQ(with_limit.detail, "ranks without a value; no driver");
+  EXPECT_EQ(with_limit.detail, no_value + "; no driver");
   const auto empty = of_fact("min: 16", {16, std::nullopt, 16, 16}, {std::nullopt, "", std::nullopt, std::nullopt});
-  EXPECT_EQ(empty.detail, "ranks without a value") << "the reason is empty";
+  EXPECT_EQ(empty.detail, no_value) << "the reason is empty";
 }
 
 TEST(Verdict, AsksOnlyRanksThatHaveTheFactBesideTheRules) {
@@ -330,7 +331,7 @@ TEST(Verdict, MissesATextThatARankDoesNotHave) {
     EXPECT_EQ(judged_with("2.27.3").status, Status::pass) << limit;
     const auto missing = judged_with(std::nullopt);
     EXPECT_EQ(missing.status, Status::missing) << limit;
-    EXPECT_EQ(missing.detail, "ranks without a value") << limit;
+    EXPECT_EQ(missing.detail, no_value) << limit;
     ASSERT_TRUE(missing.worst) << limit;
     EXPECT_EQ(missing.worst->rank, 1) << limit;
   }
@@ -377,7 +378,7 @@ TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
   const Verdict verdict = judged(builder, rule);
   EXPECT_EQ(find(verdict, gemm).worst->rank, 1);
   EXPECT_EQ(find(verdict, gemm).offender_count, 1u);
-  EXPECT_EQ(find(verdict, gemm).detail.find("last to arrive"), std::string::npos);
+  EXPECT_EQ(find(verdict, gemm).detail.find(last), std::string::npos);
 }
 
 TEST(Verdict, NamesTheLastToArriveOfACollective) {
@@ -388,7 +389,7 @@ TEST(Verdict, NamesTheLastToArriveOfACollective) {
   ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
   EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it came later and waits least";
   EXPECT_EQ(find(verdict, allreduce).offender_count, 1u);
-  EXPECT_NE(find(verdict, allreduce).detail.find("last to arrive"), std::string::npos);
+  EXPECT_NE(find(verdict, allreduce).detail.find(last), std::string::npos);
 }
 
 TEST(Verdict, NamesNobodyWhereAllArriveTogether) {

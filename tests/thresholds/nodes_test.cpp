@@ -60,7 +60,7 @@ TEST(Nodes, HaveOneLineEachWhateverTheirHostIsCalled) {
   by_hand.undecided_because = {"c\nd"};
   EXPECT_EQ(host_file(by_hand, NodeState::good), "node0 slots=4\na?b slots=4\nnode2 slots=4\nnode3 slots=4\n");
   by_hand.nodes.clear();
-  EXPECT_EQ(host_file(by_hand, NodeState::good), "# no good nodes: c d\n");
+  EXPECT_TRUE(host_file(by_hand, NodeState::good).ends_with(": c d\n"));
 }
 
 TEST(Nodes, LeaveWithASlowGpu) {

@@ -174,8 +174,8 @@ TEST_F(Thresholds, TakeWhatIsUnjudgedAndRepeatabilityFromPartsUnlessTheProfileSa
 }
 
 TEST_F(Thresholds, RefuseAPartThatIsNotThereOrSaysTheSame) {
-  EXPECT_TRUE(refuses(head + "include: ^none.yaml\nrules: []\n", "is not a file next to this one"));
-  EXPECT_TRUE(refuses(head + "include: ^../common.yaml\nrules: []\n", "is not a file next to this one"));
+  EXPECT_TRUE(refuses(head + "include: ^none.yaml\nrules: []\n", "none.yaml"));
+  EXPECT_TRUE(refuses(head + "include: ^../common.yaml\nrules: []\n", "common.yaml"));
   write("schema: 2\npart: common\nrules:\n  - {" + rule + ", min: 1}\n", "common.yaml");
   EXPECT_TRUE(refuses(head + "include: common.yaml\nrules:\n  - ^{" + rule + ", min: 2}\n", "judges the same value"));
   EXPECT_THROW(load_profiles(folder_ / "common.yaml"), InputError);
@@ -204,8 +204,8 @@ TEST_F(Thresholds, RefusesTheWrongType) {
   EXPECT_TRUE(refuses_rule(rule + ", ^min: ", "found nothing"));
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, ranks: ^2.5", "whole number"));
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, may_waive: ^yes", "choose one of true, false"));
-  EXPECT_TRUE(refuses(head + "rules: ^5\n", "expected a list"));
-  EXPECT_TRUE(refuses(head + "rules:\n  - ^5\n", "expected a map"));
+  EXPECT_TRUE(refuses(head + "rules: ^5\n", "a list"));
+  EXPECT_TRUE(refuses(head + "rules:\n  - ^5\n", "a map"));
 }
 
 TEST_F(Thresholds, RefusesWhatIsNotFinite) {
@@ -227,7 +227,7 @@ TEST_F(Thresholds, RefusesAFloorAboveItsPhysicalCeiling) {
 
 TEST_F(Thresholds, RefusesARuleWithoutLimitOrSource) {
   EXPECT_TRUE(refuses(head + "rules:\n  - ^{" + rule + "}\n", "a rule without a limit"));
-  EXPECT_TRUE(refuses(head + "rules:\n  - ^{" + rule + ", cv_max: 0.1}\n", "cv_max alone cannot fail"));
+  EXPECT_TRUE(refuses(head + "rules:\n  - ^{" + rule + ", cv_max: 0.1}\n", "cv_max alone"));
   const std::string no_source = "benchmark: \"gemm/x:1\", metric: tflops, every: run, min: 1";
   EXPECT_TRUE(refuses(head + "rules:\n  - ^{" + no_source + "}\n", "without \"source\""));
   EXPECT_TRUE(refuses_rule(no_source + ", source: ^\"\"", "not empty"));
@@ -238,17 +238,15 @@ TEST_F(Thresholds, RefusesARuleWithoutLimitOrSource) {
 TEST_F(Thresholds, RefusesAProfileWithoutRules) {
   EXPECT_TRUE(refuses("^" + head, "without \"rules\""));
   EXPECT_TRUE(refuses(head + "rules: ^[]\n", "no rules"));
-  EXPECT_TRUE(refuses(head + "^rules:\n", "expected a list"));
-  EXPECT_TRUE(refuses("^", "expected a map"));
+  EXPECT_TRUE(refuses(head + "^rules:\n", "a list"));
+  EXPECT_TRUE(refuses("^", "a map"));
 }
 
 TEST_F(Thresholds, RefusesAProfileWhoseNameIsNotTheFiles) {
-  EXPECT_TRUE(refuses("schema: 2\nprofile: ^other\n", "profile \"other\" in a file named test.yaml"));
+  EXPECT_TRUE(refuses("schema: 2\nprofile: ^other\n", "profile \"other\""));
 }
 
-TEST_F(Thresholds, RefusesAnotherSchema) {
-  EXPECT_TRUE(refuses("schema: ^1\nprofile: test\n", "schema 1, this program reads 2"));
-}
+TEST_F(Thresholds, RefusesAnotherSchema) { EXPECT_TRUE(refuses("schema: ^1\nprofile: test\n", "schema 1")); }
 
 TEST_F(Thresholds, RefusesAMetricThatTheFamilyDoesNotHave) {
   EXPECT_TRUE(refuses_rule("benchmark: \"gemm/x:1\", metric: ^busbw_gb_per_s, every: run, min: 1, source: s",
@@ -267,10 +265,10 @@ TEST_F(Thresholds, RefusesLimitsThatNoValueCanMeet) {
 }
 
 TEST_F(Thresholds, RefusesMergeKeysAnchorsAndAliases) {
-  EXPECT_NE(refusal(head + "rules: &all\n  - {" + rule + ", min: 1}\n").find("anchors and aliases"), std::string::npos);
-  EXPECT_NE(refusal_of_rule(rule + ", min: &x 1, max: *x").find("anchors and aliases"), std::string::npos);
+  EXPECT_NE(refusal(head + "rules: &all\n  - {" + rule + ", min: 1}\n").find("anchors"), std::string::npos);
+  EXPECT_NE(refusal_of_rule(rule + ", min: &x 1, max: *x").find("anchors"), std::string::npos);
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, ^<<: {max: 2}", "merge keys"));
-  EXPECT_NE(refusal(head + "---\nschema: 2\n").find("a second document"), std::string::npos);
+  EXPECT_NE(refusal(head + "---\nschema: 2\n").find("second document"), std::string::npos);
 }
 
 TEST_F(Thresholds, RefusesBrokenSyntaxWithItsPlace) {
@@ -280,8 +278,8 @@ TEST_F(Thresholds, RefusesBrokenSyntaxWithItsPlace) {
 TEST_F(Thresholds, RefusesTwoRulesForTheSameValue) {
   const std::string r = "{" + rule + ", min: 1";
   const std::string first = head + "rules:\n  - " + r;
-  EXPECT_TRUE(refuses(first + "}\n  - ^" + r + "}\n", "same value as the rule at"));
-  EXPECT_TRUE(refuses(first + ", ranks: [2, 8]}\n  - ^" + r + ", ranks: 4}\n", "same value as the rule at"));
+  EXPECT_TRUE(refuses(first + "}\n  - ^" + r + "}\n", "same value"));
+  EXPECT_TRUE(refuses(first + ", ranks: [2, 8]}\n  - ^" + r + ", ranks: 4}\n", "same value"));
   EXPECT_EQ(refusal(first + ", ranks: [2, 8]}\n  - " + r + ", ranks: 9}\n"), "");
   EXPECT_EQ(refusal(first + ", nvls: on}\n  - " + r + ", nvls: off}\n"), "");
   EXPECT_EQ(refusal(first + "}\n  - " + r + ", severity: warn}\n"), "") << "a warning before a failure";

@@ -165,9 +165,8 @@ TEST(Soak, IsNotReadWhereItsRoundsCannotBe) {
     return "";
   };
   EXPECT_EQ(refusal([](auto&, auto&) {}), "");
-  EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].number = 4; }).find("does not follow round 4"),
-            std::string::npos);
-  EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].unwatched_s = -86400; }).find("has a negative time"),
+  EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].number = 4; }).find("round 4"), std::string::npos);
+  EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].unwatched_s = -86400; }).find("negative time"),
             std::string::npos);
   EXPECT_NE(refusal([](auto& plan, auto&) { plan.duration_s = -5; }).find("is not a duration of a soak"),
             std::string::npos);
@@ -209,7 +208,7 @@ TEST(Soak, ANeighbourWhoComesAndGoesIsFoundWithHisTimesAndHisName) {
   ASSERT_NE(slow, nullptr);
   EXPECT_NE(slow->detail.find("from hour 5.0"), std::string::npos) << slow->detail;
   EXPECT_NE(slow->detail.find("to hour 5.2"), std::string::npos) << slow->detail;
-  EXPECT_NE(slow->detail.find("in use by pid 4474 python3"), std::string::npos) << slow->detail;
+  EXPECT_NE(slow->detail.find("pid 4474 python3"), std::string::npos) << slow->detail;
 }
 
 TEST(Soak, OneCorruptionInFiveHundredRoundsIsNamedByTheGpusOwnOtherRounds) {
@@ -219,7 +218,8 @@ TEST(Soak, OneCorruptionInFiveHundredRoundsIsNamedByTheGpusOwnOtherRounds) {
   EXPECT_EQ(verdict.state, State::fail);
   const auto* const bits = find(verdict, "watch/bits/rank:3");
   ASSERT_NE(bits, nullptr);
-  EXPECT_NE(bits->detail.find("in 1 of 500 rounds, at hour 16.1"), std::string::npos) << bits->detail;
+  EXPECT_NE(bits->detail.find("1 of 500 "), std::string::npos) << bits->detail;
+  EXPECT_NE(bits->detail.find("at hour 16.1"), std::string::npos) << bits->detail;
 }
 
 TEST(Soak, OtherBitsOfAnotherAlgorithmOrOfAllGpusAccuseNobody) {
@@ -302,8 +302,7 @@ TEST(Soak, ASoakThatWasKilledAndResumedIsJudgedAsOneAndAnEndedOneIsIncomplete) {
   made.soak.rounds[200].unwatched_s = 600;
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_EQ(verdict.state, State::pass);
-  EXPECT_NE(verdict.notes.back().find("the soak did not measure for 0.2 hours"), std::string::npos)
-      << verdict.notes.back();
+  EXPECT_NE(verdict.notes.back().find("0.2 hours"), std::string::npos) << verdict.notes.back();
   made.soak.rounds.pop_back();
   EXPECT_EQ(judge_soak(made.soak).verdict.state, State::incomplete);
 }

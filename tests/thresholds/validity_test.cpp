@@ -356,16 +356,16 @@ TEST(Validity, WantsPartnersThatAreRanksOfOtherHostsThatSayTheSame) {
       }
     });
   };
+  const std::string none = "no rank of this run", alone = "a rate without a partner";
   EXPECT_EQ(of_each([](std::size_t, double partner) { return partner; }), "");
-  EXPECT_EQ(of_each([](std::size_t, double) { return 99; }), "no rank of this run");
-  EXPECT_EQ(of_each([](std::size_t, double) { return -1; }), "no rank of this run");
-  EXPECT_EQ(of_each([](std::size_t, double partner) { return partner + 0.5; }), "no rank of this run");
+  EXPECT_EQ(of_each([](std::size_t, double) { return 99; }), none);
+  EXPECT_EQ(of_each([](std::size_t, double) { return -1; }), none);
+  EXPECT_EQ(of_each([](std::size_t, double partner) { return partner + 0.5; }), none);
   EXPECT_EQ(of_each([](std::size_t rank, double) { return static_cast<double>(rank); }), "a partner on the same host");
   EXPECT_EQ(of_each([](std::size_t rank, double) { return rank == 0 ? 1. : 0.; }),
             "a partner with another partner, or none");
-  EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners[4] = std::nullopt; }), "a rate without a partner");
-  EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners.assign(partners.size(), std::nullopt); }),
-            "a rate without a partner");
+  EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners[4] = std::nullopt; }), alone);
+  EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners.assign(partners.size(), std::nullopt); }), alone);
 }
 
 }  // namespace

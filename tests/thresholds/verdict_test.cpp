@@ -40,7 +40,7 @@ TEST(Verdict, OfFewerSamplesThanARuleAsksForIsInvalid) {
   EXPECT_EQ(few.status, Status::invalid);
   EXPECT_EQ(few.value, 5) << "the first repetition that has too few";
   EXPECT_EQ(few.limit->kind, LimitKind::samples_min);
-  EXPECT_NE(few.detail.find("fewer samples than required: 5 of 10"), std::string::npos) << few.detail;
+  EXPECT_NE(few.detail.find("5 of 10"), std::string::npos) << few.detail;
 }
 
 TEST(Verdict, AcceptsAValueAtItsLimit) {
@@ -236,7 +236,7 @@ TEST(Verdict, CountsNoSamplesWhereARowHasNone) {
   const auto few = find(judged(builder, gemm_rule + ", samples_min: 10}\n"), gemm);
   EXPECT_EQ(few.status, Status::invalid);
   EXPECT_EQ(few.value, 0);
-  EXPECT_NE(few.detail.find("fewer samples than required: 0 of 10"), std::string::npos) << few.detail;
+  EXPECT_NE(few.detail.find("0 of 10"), std::string::npos) << few.detail;
 }
 
 TEST(Verdict, NamesNoRankThatTheRunDoesNotHave) {
