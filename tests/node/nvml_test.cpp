@@ -79,7 +79,7 @@ TEST(NvmlGpu, GivesNothingAndTheReasonWhereAFieldIsUnsupportedForbiddenOrGone) {
   const FakeGpus gpus("0 nvmlDeviceGetClockInfo:1 no_permission\n0 nvmlDeviceGetName lost\n");
   const auto gpu = first(Nvml(FakeGpus::library()));
   EXPECT_EQ(gpu.sm_mhz().why(), "no permission");
-  EXPECT_NE(gpu.name().why().find("fallen off the bus"), std::string::npos);
+  EXPECT_NE(gpu.name().why().find("fallen off"), std::string::npos);
   EXPECT_EQ(gpu.temperature_c().why(), "not supported");
   EXPECT_EQ(gpu.memory_temperature_c().why(), "not supported");
   EXPECT_FALSE(gpu.power_w());
@@ -101,7 +101,7 @@ TEST(NvmlGpu, OfAnOldDriverAnswersThroughTheOlderFunctionsAndNamesTheMissingOnes
   EXPECT_DOUBLE_EQ(gpu.power_w().value(), 300);
   EXPECT_EQ(gpu.processes()->size(), 1u);
   EXPECT_EQ(gpu.remapped_rows().why(), "nvmlDeviceGetRemappedRows is missing from the library");
-  EXPECT_EQ(gpu.fabric().why(), "nvmlDeviceGetGpuFabricInfoV is missing from the library");
+  EXPECT_TRUE(gpu.fabric().why().starts_with("nvmlDeviceGetGpuFabricInfoV "));
   const auto links = gpu.links();
   ASSERT_EQ(links->size(), 2u);
   EXPECT_TRUE(links->at(0).active.value());
