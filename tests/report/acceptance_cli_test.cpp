@@ -155,11 +155,11 @@ TEST_F(AcceptanceTest, MissesRanksAndHosts) {
   EXPECT_EQ(accept_file("good.json", "--run-id=run-1").exit_code, 0);
   const auto other = accept_file("good.json", "--run-id=run-2");
   EXPECT_EQ(other.exit_code, 1);
-  EXPECT_NE(other.output.find("good.json is of run run-1, not of run-2"), std::string::npos) << other.output;
+  EXPECT_NE(other.output.find("run-1, not of run-2"), std::string::npos) << other.output;
   folder.write("hosts", "node0 4\nnode1 4\n");
   const Outcome outcome = accept_file("good.json", "--roster=" + path("hosts"));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.output.find("hosts of the roster that did not report\n  node1"), std::string::npos);
+  EXPECT_NE(outcome.output.find("not report\n  node1"), std::string::npos);
 }
 
 TEST_F(AcceptanceTest, RefusesMixedRunsAndInjectedFaultsUnlessPermitted) {
@@ -291,8 +291,7 @@ TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
   folder.write("alone.json", ResultsBuilder(1).add(gemm, "tflops", 900).text());
   const Outcome outcome = accept_file("good.json", "--scaling=" + path("alone.json"));
   EXPECT_EQ(outcome.exit_code, 1) << "700 of 900 is 0.78";
-  EXPECT_NE(outcome.output.find("of each rank: 1 rank 900 TFLOPS (100.0 %), 4 ranks 700 TFLOPS (77.8 %)"),
-            std::string::npos)
+  EXPECT_NE(outcome.output.find("1 rank 900 TFLOPS (100.0 %), 4 ranks 700 TFLOPS (77.8 %)"), std::string::npos)
       << outcome.output;
 }
 

