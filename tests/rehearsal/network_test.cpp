@@ -239,7 +239,7 @@ TEST(Network, NamesAHostThatDiesInARoundAndNotItsPartners) {
   }
   const auto judgement = judged(std::move(results));
   ASSERT_EQ(judgement.suspects.size(), 1U);
-  EXPECT_NE(judgement.suspects.front().detail.find("node0005 does not answer"), std::string::npos);
+  EXPECT_EQ(judgement.suspects.front().places.at(0).host, "node0005");
 }
 
 std::vector<Finding> missing(Results results) {
@@ -317,8 +317,8 @@ TEST(Network, AnAllReduceThatIsLowIsSaidOfItsPairAndAccusesNoHost) {
   const auto& d = judgement.suspects.front();
   EXPECT_EQ(d.causes, std::vector{Cause::slow_path}) << "which leaves both hosts in use";
   EXPECT_EQ(d.places.size(), 2U);
-  EXPECT_NE(d.detail.find("in an AllReduce over all rails, and each rail is good; repeated"), std::string::npos)
-      << d.detail;
+  EXPECT_NE(d.detail.find("each rail"), std::string::npos) << d.detail;
+  EXPECT_NE(d.detail.find("; repeated"), std::string::npos) << d.detail;
   EXPECT_EQ(d.evidence_count, 3U) << "a round, and two that repeat it";
 }
 
@@ -333,7 +333,7 @@ TEST(Network, AnAllReduceThatIsLowOnceIsNoted) {
   }
   const auto judgement = judged(std::move(results));
   EXPECT_TRUE(judgement.suspects.empty());
-  EXPECT_NE(judgement.said.find("slow in one round only"), std::string::npos) << judgement.said;
+  EXPECT_NE(judgement.said.find("one round"), std::string::npos) << judgement.said;
 }
 
 TEST(Network, NamesAHostThatDiesInAnAllReduce) {

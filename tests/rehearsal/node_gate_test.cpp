@@ -116,10 +116,9 @@ TEST(AGate, FindsOnOneGpuWhatNoLimitShows) {
   ASSERT_TRUE(finding->worst && finding->compared());
   EXPECT_EQ(finding->worst->rank, 0);
   EXPECT_LT(finding->compared()->value, finding->compared()->limit.value);
-  EXPECT_NE(finding->detail.find("below its own median of 3 accepted runs"), std::string::npos) << finding->detail;
-  EXPECT_EQ(
-      own_summary(judge_gate(Fleet(gate(1, "calm", 11)), profiles(), 3)).find("6 figures compared with 3 accepted"),
-      0U);
+  EXPECT_NE(finding->detail.find("own median"), std::string::npos) << finding->detail;
+  EXPECT_NE(finding->detail.find("3 accepted runs"), std::string::npos) << finding->detail;
+  EXPECT_EQ(own_summary(judge_gate(Fleet(gate(1, "calm", 11)), profiles(), 3)).find("6 figures compared"), 0U);
 }
 
 TEST(AGate, IsNotComparedWithRunsOfOtherSoftwareOtherGpusOrOtherNodes) {
@@ -135,7 +134,7 @@ TEST(AGate, IsNotComparedWithRunsOfOtherSoftwareOtherGpusOrOtherNodes) {
   EXPECT_EQ(own_summary(verdict), "no accepted run of these GPUs with this software in the ledger");
   const Verdict with_other_gpu = judge_fleet(slow, profiles(), &other_gpu);
   EXPECT_EQ(with_other_gpu.state, State::fit);
-  EXPECT_EQ(own_summary(with_other_gpu), "no accepted run of these GPUs with this software in the ledger");
+  EXPECT_EQ(own_summary(with_other_gpu), own_summary(verdict));
   EXPECT_EQ(judge_fleet(slow, profiles(), &other_node).state, State::fit);
 }
 

@@ -725,9 +725,9 @@ TEST(ShippedProfiles, MissRoundsOfPairsThatSeveralHostsLeftOut) {
   EXPECT_EQ(of_pairs(1, current_plan), "") << "there is no partner";
   EXPECT_EQ(of_pairs(8, 2).find("pairs"), std::string::npos) << "older runs had none";
   const auto stopped = of_pairs(8, current_plan, true);
-  EXPECT_NE(stopped.find("so no other family was measured: "), std::string::npos) << stopped;
+  EXPECT_NE(stopped.find("no other"), std::string::npos) << stopped;
   EXPECT_NE(stopped.find(", pairs,"), std::string::npos) << stopped;
-  EXPECT_EQ(stopped.find("pairs was not measured"), std::string::npos) << stopped;
+  EXPECT_EQ(stopped.find("pairs was"), std::string::npos) << stopped;
 }
 
 TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
@@ -855,8 +855,7 @@ TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) 
   ASSERT_EQ(busy.culprits.size(), 1u);
   EXPECT_EQ(busy.culprits[0].causes, std::vector{Cause::busy_core});
   EXPECT_EQ(busy.culprits[0].places[0].rank, 1);
-  EXPECT_NE(busy.culprits[0].detail.find("50.0 % of the time, other threads used it"), std::string::npos)
-      << busy.culprits[0].detail;
+  EXPECT_NE(busy.culprits[0].detail.find("50.0 %"), std::string::npos) << busy.culprits[0].detail;
   const Verdict alike = verdict_of({262, 265, 240, 251});  // a hypervisor takes half of all time
   EXPECT_TRUE(alike.culprits.empty());
   for (const Finding& f : alike.findings) EXPECT_TRUE(family_of(f.key) != "jitter" || f.good() || !f.counts()) << f.key;

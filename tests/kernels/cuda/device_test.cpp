@@ -66,9 +66,7 @@ TEST(CudaPlacement, OneRankPerGpu) {
   EXPECT_EQ(ordinal(7, 8, 8), 7);
   EXPECT_EQ(ordinal(2, 3, 8), 2);
   EXPECT_EQ(ordinal(7, 8, 1), 0);  // each rank sees only its own GPU
-  EXPECT_EQ(message_of([&] { ordinal(0, 8, 4); }),
-            "8 ranks on this host but only 4 visible GPUs; start one rank per GPU (mpirun -np 4 ...), or let each rank "
-            "see only its own GPU");
+  EXPECT_NE(message_of([&] { ordinal(0, 8, 4); }).find(" 4 visible GPUs;"), std::string::npos);
 }
 
 TEST(CudaWords, TheLastWordKeepsThePoisonBehindTheEnd) {

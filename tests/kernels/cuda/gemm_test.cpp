@@ -63,7 +63,7 @@ TEST(CudaGemmType, OnlyFp8HasScaleFactorsOfRows) {
   spec.scaling = Scaling::row;
   EXPECT_EQ(GemmPlan::scale_bytes(spec, gemm_type(spec)), 4U * (64 + 16));
   spec.dtype = DType::bf16;
-  EXPECT_TRUE(contains(message_of([&] { gemm_type(spec); }), "scale:row is for fp8_e4m3, not for bf16"));
+  EXPECT_TRUE(contains(message_of([&] { gemm_type(spec); }), "not for bf16"));
 }
 
 TEST(CudaGemmType, AProductOfIntegersIsExact) {

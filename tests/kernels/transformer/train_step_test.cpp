@@ -218,8 +218,7 @@ TEST(TrainStepPositions, RefuseSequencesThatAreLonger) {
     HostStep<float> host(shape);
     FAIL() << "there are 9 positions";
   } catch (const std::invalid_argument& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "the model has 9 positions, and sequences of 10 tokens do not fit: choose seq:9 or less");
+    EXPECT_TRUE(std::string(error.what()).ends_with("choose seq:9 or less"));
   }
 }
 
@@ -233,10 +232,9 @@ TEST(TrainStepShard, RefusesInOneLineWhatRanksCannotShare) {
     return std::string("nothing");
   };
   using training::Shard;
-  EXPECT_EQ(refusal({.model = "tiny", .shard = Shard::optimizer}),
-            "shard:optimizer needs at least two ranks: start more, or leave it out");
-  EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 900, .shard = Shard::weights}),
-            "shard:weights leaves the last of 900 ranks without parameters of this model: start fewer");
+  EXPECT_EQ(refusal({.model = "tiny", .shard = Shard::optimizer}).rfind("shard:optimizer needs ", 0), 0U);
+  EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 900, .shard = Shard::weights}).rfind("shard:weights leaves ", 0),
+            0U);
   EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 4, .shard = Shard::weights}), "nothing");
   EXPECT_THROW(step_shape(LoraStepSpec{.model = "tiny", .ranks = 2, .shard = Shard::optimizer}), std::invalid_argument);
 }
@@ -250,14 +248,20 @@ TEST(TrainStepTogether, RefusesInOneLineWhatRanksCannotComputeTogether) {
     }
     return std::string("nothing");
   };
+  const auto divides_not = [](const std::string& part, const std::string& whole) {
+    return part + " does not divide the " + whole;
+  };
   EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 3, .tp = 2}),
             "tp:2 does not divide the 3 ranks: start a multiple of it, or leave it out");
-  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 4, .tp = 4}),
-            "tp:4 does not divide the 2 heads of keys and values of the model: choose one that does");
-  EXPECT_EQ(refusal(TrainStepSpec{.model = "gpt2_124m", .seq = 16, .ranks = 8, .tp = 8}),
-            "tp:8 does not divide the 12 heads of the model: choose one that does");
-  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 15, .ranks = 2, .tp = 2}),
-            "tp:2 does not divide the 15 tokens of a micro-batch: choose a seq that it divides");
+  EXPECT_EQ(
+      refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 4, .tp = 4}).rfind(divides_not("tp:4", "2 heads"), 0),
+      0U);
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "gpt2_124m", .seq = 16, .ranks = 8, .tp = 8})
+                .rfind(divides_not("tp:8", "12 heads"), 0),
+            0U);
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 15, .ranks = 2, .tp = 2})
+                .rfind(divides_not("tp:2", "15 tokens"), 0),
+            0U);
   EXPECT_EQ(refusal(LoraStepSpec{.model = "tiny", .seq = 16, .ranks = 2, .tp = 2}),
             "tp:2 is for whole models: train one (train_step)");
   EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 4, .shard = training::Shard::weights, .tp = 2}),

