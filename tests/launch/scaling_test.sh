@@ -31,11 +31,11 @@ expect "numbers of nodes that do not rise are refused" says "'2,1' must be incre
 run 2 "${accept[@]}" --scaling=two
 run 2 "${accept[@]}" --scaling --for=1m
 run 2 "${accept[@]}" --scaling=2,4
-expect "more nodes than there are are refused" says '4 nodes were requested, but there are 3'
+expect "more nodes than there are are refused" says '4 nodes .* 3: '
 run 2 "${accept[@]}" --scaling --families=gemm
-expect "and what does not depend on nodes" says 'compares AllReduce and training steps'
+expect "and what does not depend on nodes" says 'compares AllReduce'
 run 2 env -u OMPI_MCA_orte_default_hostfile SHAKEDOWN_RESULTS="$scratch/one" "$build/bin/shakedown" accept --scaling
-expect "one node is nothing to compare" says 'there is one: ci/scaling'
+expect "one node is nothing to compare" says 'ci/scaling'
 run 3 env SHAKEDOWN_LAUNCH=env SHAKEDOWN_RESULTS="$scratch/one" "$build/bin/shakedown" accept --scaling
 expect "nor are nodes that are not ours to choose" says 'SHAKEDOWN_LAUNCH fixes'
 
@@ -68,7 +68,7 @@ lose() {
   code=$?
   wait
   expect "$host dies on $nodes: it is named" eval '[[ $code -eq 1 ]] && says "scaling: $launch: without $host"'
-  expect "  and that launch is missing" eval 'prints "^missing: machine/scaling" && prints "$nodes: $host was lost" && [[ ! -e $latest/scaling/$launch/lora_step.json ]]'
+  expect "  and that launch is missing" eval 'prints "^missing: machine/scaling" && prints "$nodes: $host " && [[ ! -e $latest/scaling/$launch/lora_step.json ]]'
 }
 lose nodeb 2nodes "2 nodes"
 expect "  but not the others" eval '[[ -e $latest/scaling/1node/lora_step.json && -e $latest/lora_step.json ]]'
