@@ -45,9 +45,9 @@ sniff 1 GPU-4f2a 7 0
 IGNORE_CHILDREN=1 sniff 3 GPU-4f2a 7
 expect "a job that ignores SIGCHLD gets the line, and no false result" prints '^FAIL'
 
-stand_in 'echo "shakedown: no GPU is here" >&2' 'echo "VERDICT: INCOMPLETE 0/0"' 'exit 3'
+stand_in 'echo "shakedown: no GPU" >&2' 'echo "VERDICT: INCOMPLETE 0/0"' 'exit 3'
 sniff 3 GPU-4f2a 7
-expect "without a verdict the last line is the reason" prints '^shakedown: no GPU is here$'
+expect "without a verdict the last line is the reason" prints '^shakedown: no GPU$'
 stand_in 'exit 77'
 sniff 3 GPU-4f2a 7
 stand_in 'kill -SEGV $$'
@@ -65,5 +65,5 @@ expect "so is an absent temporary folder" prints no_folder
 # The real program, on the processor.
 unset SHAKEDOWN_PROGRAM
 sniff 0 "" 60
-expect "the processor is measured" prints '^PARTIAL preflight, gemm, hbm'
+expect "the processor is measured" prints '^PARTIAL preflight,'
 finish
