@@ -42,7 +42,7 @@ std::set<std::string> read_by_all() {
       const auto kind = entry.path().extension();
       const bool is_other = kind == ".json" || kind == ".cmake" || entry.path().filename() == "CMakeLists.txt";
       if (is_other || !entry.is_regular_file() || entry.path().filename() == "environment_test.cpp") continue;
-      names.merge(read_in(read_file(entry.path()), kind == ".cpp" || kind == ".hpp" || kind == ".cu"));
+      names.merge(read_in(read_file(entry.path()), kind == ".cpp" || kind == ".hpp" || kind == ".cu" || kind == ".py"));
     }
   }
   return names;

@@ -108,6 +108,15 @@ TEST(GpuFacts, NameProcessesThatUseTheGpu) {
   EXPECT_EQ(facts.at("processes").text, "pid 4194999 with 2.0 GB");
 }
 
+TEST(GpuFacts, DoNotCountAWaitingJobAsAUserOfTheGpu) {
+  const FakeGpus gpus("gpus 1\n0 nvmlDeviceGetComputeRunningProcesses 4194999,2000000000\n");
+  const Nvml nvml(FakeGpus::library());
+  const auto fact = process_fact(nvml.gpus().front(), {4194999});
+  EXPECT_EQ(fact.number, 0);
+  EXPECT_NE(fact.text.value_or("").find("pid 4194999"), std::string::npos) << "it is still named";
+  EXPECT_EQ(process_fact(nvml.gpus().front(), {4711}).number, 1);
+}
+
 TEST(GpuFacts, HaveTheActionThatTheDriverAsksFor) {
   EXPECT_EQ(facts_of_first("gpus 1\n0 field:230 0\n").at("recovery_action").number, 0);
   const auto reset = facts_of_first("gpus 1\n0 field:230 1\n").at("recovery_action");
