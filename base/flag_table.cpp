@@ -141,7 +141,7 @@ const FlagTable rows{
      one_of},
     {"--gate", "=S", "accept", "test this node in S seconds, such as 10, before a job; the best verdict is FIT",
      gate_seconds},
-    {"--beside", "=PID[,PID]", "accept bench", "with a gate: processes of a job that hold GPUs and wait until it ends",
+    {"--waiting", "=PID[,PID]", "accept bench", "with a gate: processes of a job that hold GPUs and wait until it ends",
      processes},
     {"--families", "=A,B", measuring + " bench_all", "measure only these families; the best verdict is then PARTIAL",
      list},

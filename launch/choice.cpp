@@ -218,7 +218,10 @@ Launch choose_launch(const LaunchSite& site) {
   refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);
   if (auto many = of_many_ranks(site, launch, ranks)) return *many;
-  if (ranks == 1) return launch;  // without a launcher, which would take half a second
+  if (ranks == 1) {                                             // without a launcher, which would take half a second
+    launch.variables.emplace_back("OMPI_COMM_WORLD_RANK", "");  // a scheduler's variables make it no rank of MPI
+    return launch;
+  }
   if (!site.mpirun) {
     launch.note = "mpirun is missing, running one process" +
                   (site.gpus > 0 ? " though there are " + plural(site.gpus, "GPU") + ": install Open MPI" : "");

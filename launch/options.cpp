@@ -108,10 +108,11 @@ void begin_gate(const GivenFlags& given, AcceptOptions& options) {
   }
   constexpr double of_start = 0.6, of_row = 0.4;
   options.tier = Tier::gate;
-  const auto all = gate_families();
+  const auto all = options.waiting ? std::vector<std::string>{"preflight", "gemm", "hbm"} : gate_families();
   for (const auto& family : options.families) {
     if (std::ranges::find(all, family) == all.end()) {
-      throw InputError("--families: " + family + " is not in a gate, which has " + joined(all));
+      throw InputError("--families: " + family + " is not in " +
+                       (options.waiting ? "a gate that a job waits for" : "a gate") + ", which has " + joined(all));
     }
   }
   if (options.families.empty()) options.families = all;
@@ -150,14 +151,14 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir);
   given("--interface", options.interface)("--expect", options.expected)("--scaling", options.scaling);
   if (given.has("--for")) options.soak_s = soak_seconds(given.all().at("--for"));
-  given("--seed", options.seed)("--again", options.again)("--beside", options.beside);
+  given("--seed", options.seed)("--again", options.again)("--waiting", options.waiting);
   options.is_tier_given = given.has("--tier");
   options.stop_on_fail = given.has("--stop-on");
   if (!options.checkpoint_dir.empty()) options.checkpoint_dir = std::filesystem::absolute(options.checkpoint_dir);
   options.flags = flags_to_resume(words);
   if (given.has("--gate")) begin_gate(given, options);
-  if (options.beside && !options.gate) {
-    throw InputError("--beside needs --gate: an acceptance needs the machine for itself");
+  if (options.waiting && !options.gate) {
+    throw InputError("--waiting needs --gate: an acceptance needs the machine for itself");
   }
   check_contradictions(options);
   options.judge = arguments_of(given, all, shipped_profiles());

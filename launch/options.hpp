@@ -43,7 +43,7 @@ struct AcceptOptions {
   int planned_ranks = 0;
   std::optional<double> soak_s;             // --for: duration of the soak
   std::optional<GateLimit> gate;            // --gate
-  std::optional<std::vector<int>> beside;   // --beside: processes of a job that wait during the gate
+  std::optional<std::vector<int>> waiting;  // --waiting: processes of a job that wait during the gate
   std::optional<std::uint64_t> seed;        // random seed of the order of a soak
   std::optional<std::vector<int>> scaling;  // --scaling: numbers of nodes for additional launches; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;

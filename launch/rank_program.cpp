@@ -146,10 +146,10 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
     command.push_back("--site=" + fs::absolute(*options.judge.site).string());
   }
   if (options.retune) command.push_back("--retune");
-  if (options.beside) {
+  if (options.waiting) {
     Words ids;
-    for (const int id : *options.beside) ids.push_back(std::to_string(id));
-    command.push_back("--beside=" + joined(ids, ","));
+    for (const int id : *options.waiting) ids.push_back(std::to_string(id));
+    command.push_back("--waiting=" + joined(ids, ","));
   }
   if (const auto expected = all_expected(options, launch); !expected.empty()) command.push_back("--expect=" + expected);
   return command;

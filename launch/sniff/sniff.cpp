@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -64,23 +65,30 @@ std::string program() {
 }
 
 /// Returns the environment of the program. Only listed variables are passed on: with those of the job's launcher, the
-/// program would take itself for a rank of the job.
+/// program would take itself for a rank of the job, and SHAKEDOWN_EXPECT may describe the whole job.
 Words environment_for(const std::string& gpu) {
-  constexpr std::array<std::string_view, 9> passed{
-      "PATH=", "HOME=", "USER=", "TMPDIR=", "LANG=", "LC_ALL=", "LD_LIBRARY_PATH=", "SHAKEDOWN_", "CUDA_"};
+  constexpr std::array<std::string_view, 16> passed{
+      "PATH=", "HOME=", "USER=", "TMPDIR=", "LANG=", "LC_ALL=", "LD_LIBRARY_PATH=", "CUDA_", "SHAKEDOWN_LEDGER=",
+      "SHAKEDOWN_THRESHOLDS=", "SHAKEDOWN_CHOICES=", "SHAKEDOWN_NODE=", "SHAKEDOWN_CUDA_LIBRARIES=",
+      // simulated machines in tests
+      "SHAKEDOWN_HOST=", "SHAKEDOWN_NVML=", "SHAKEDOWN_GPU="};
   Words variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view variable = *each;
     const auto begins = [&](std::string_view name) { return variable.starts_with(name); };
-    if (!std::ranges::any_of(passed, begins) || begins("CUDA_VISIBLE_DEVICES=") || begins("SHAKEDOWN_RANKS=") ||
-        begins("SHAKEDOWN_LAUNCH=")) {
-      continue;
-    }
+    if (!std::ranges::any_of(passed, begins) || begins("CUDA_VISIBLE_DEVICES=")) continue;
     variables.emplace_back(variable);
   }
   variables.push_back("CUDA_VISIBLE_DEVICES=" + gpu);
   variables.emplace_back("SHAKEDOWN_RANKS=1");
   return variables;
+}
+
+/// Returns a number with a point, whatever the locale of the job is.
+std::string seconds_text(double seconds) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.begin(), text.end(), seconds, std::chars_format::fixed, 3).ptr;
+  return {text.begin(), end};
 }
 
 std::vector<char*> pointers(Words& words) {
@@ -90,7 +98,8 @@ std::vector<char*> pointers(Words& words) {
   return all;
 }
 
-/// A process group of its own, whose output goes to a file. Its processes do not outlive the object.
+/// A process group of its own, whose output goes to a file. If it must be killed, its supervisor, which is in another
+/// group, ends the ranks some seconds later.
 class Program {
  public:
   Program(Words words, Words variables, const std::string& output) {
@@ -161,8 +170,8 @@ std::string headline(const std::string& output) {
 Answer measure(const std::string& gpu, double seconds) {
   const ScratchFolder scratch;
   const std::string output = scratch.path() + "/output";
-  Program child({program(), "accept", "--gate=" + std::to_string(seconds), "--families=preflight,gemm,hbm",
-                 "--beside=" + std::to_string(getpid()), "--partial-ok", "--results=" + scratch.path() + "/results"},
+  Program child({program(), "accept", "--gate=" + seconds_text(seconds), "--families=preflight,gemm,hbm",
+                 "--waiting=" + std::to_string(getpid()), "--partial-ok", "--results=" + scratch.path() + "/results"},
                 environment_for(gpu), output);
   constexpr auto to_answer = std::chrono::seconds(1);  // each for the end of the gate, for SIGTERM and for SIGKILL
   const auto limit =
@@ -170,7 +179,7 @@ Answer measure(const std::string& gpu, double seconds) {
   if (!child.ended_by(limit)) {
     child.stop();
     child.ended_by(limit + to_answer);
-    return {SHAKEDOWN_SNIFF_UNKNOWN, "shakedown did not end within its limit of " + std::to_string(seconds) + " s"};
+    return {SHAKEDOWN_SNIFF_UNKNOWN, "shakedown did not end within its limit of " + seconds_text(seconds) + " s"};
   }
   const int status = child.status();
   if (WIFSIGNALED(status)) {

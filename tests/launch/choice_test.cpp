@@ -194,6 +194,10 @@ TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "1025"}})), "SHAKEDOWN_RANKS=1025"));
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "128"}}), "mpirun --bind-to none --oversubscribe -np 128");
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1"}}), "") << "one rank needs no launcher";
+  const auto one = choose_launch(site({{"SHAKEDOWN_RANKS", "1"}, {"SLURM_PROCID", "0"}})).variables;
+  EXPECT_TRUE(std::ranges::any_of(one, [](const auto& v) {
+    return v == std::pair<std::string, std::string>("OMPI_COMM_WORLD_RANK", "");
+  })) << "nor is it a rank of MPI, whatever started this program";
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", ""}}), "mpirun --bind-to none --oversubscribe -np 3")
       << "an empty one says nothing";
 }

@@ -29,16 +29,17 @@ sniff 2 GPU-1 601
 export SHAKEDOWN_PROGRAM=$scratch/stand_in
 stand_in 'echo "[1/3] preflight: ok"' 'echo "FAIL node GPU 2 (rank 0): slow GPU"' 'echo "VERDICT: FAIL 1/2"' \
   'printf "%s\n" "$@" >'"$scratch/words" 'env >'"$scratch/variables" 'exit 1'
-export SLURM_NTASKS=8 OMPI_COMM_WORLD_RANK=3 RANK=3 LD_PRELOAD_OF_JOB=1 SHAKEDOWN_LEDGER=/shared CUDA_VISIBLE_DEVICES=0,1
+export SHAKEDOWN_EXPECT=ranks=8 SLURM_NTASKS=8 OMPI_COMM_WORLD_RANK=3 RANK=3 LD_PRELOAD_OF_JOB=1 SHAKEDOWN_LEDGER=/shared CUDA_VISIBLE_DEVICES=0,1
 sniff 1 GPU-4f2a 7
 expect "a fault is 1, with the headline of the verdict" eval '[[ $(cat out) == "FAIL node GPU 2 (rank 0): slow GPU" ]]'
 expect "the program measures the GPU that was named" grep -qx CUDA_VISIBLE_DEVICES=GPU-4f2a variables
 expect "  as one rank" grep -qx SHAKEDOWN_RANKS=1 variables
+expect "  not what the job expects of the whole job" eval '! grep -q SHAKEDOWN_EXPECT variables'
 expect "  with the ledger of the job" grep -qx SHAKEDOWN_LEDGER=/shared variables
 expect "  and without the variables of its launcher" eval '! grep -E "^(SLURM_|OMPI_|RANK|LD_PRELOAD)" variables'
-expect "  beside the process that called" grep -qxE -- '--beside=[0-9]+' words
+expect "  while the process that called waits" grep -qxE -- '--waiting=[0-9]+' words
 expect "nothing is left in the temporary folder" eval '[[ -z $(ls tmp) ]]'
-unset SLURM_NTASKS OMPI_COMM_WORLD_RANK RANK LD_PRELOAD_OF_JOB SHAKEDOWN_LEDGER CUDA_VISIBLE_DEVICES
+unset SHAKEDOWN_EXPECT SLURM_NTASKS OMPI_COMM_WORLD_RANK RANK LD_PRELOAD_OF_JOB SHAKEDOWN_LEDGER CUDA_VISIBLE_DEVICES
 sniff 1 GPU-4f2a 7 9
 expect "a short buffer gets the beginning of the line" eval '[[ $(cat out) == "FAIL nod" ]]'
 sniff 1 GPU-4f2a 7 0
