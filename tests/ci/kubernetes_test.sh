@@ -41,6 +41,27 @@ expect "the last line of a pod's log is the verdict, and its exit code that of t
 sed -n '/^BEGIN SHAKEDOWN ARCHIVE$/,/^END SHAKEDOWN ARCHIVE$/{/ SHAKEDOWN /!p}' out | base64 -d >run.tar.gz
 run 0 tar tzf run.tar.gz
 expect "  and the log has the run" prints 'preflight.json'
+# A program in place of shakedown. It sends SIGTERM to the command of the pod, and ends with a verdict when it gets SIGTERM.
+mkdir -p stopped && cat >stopped/shakedown <<'END'
+#!/bin/bash
+case $1 in
+  accept)
+    sleep 20 &
+    trap 'kill $! && mkdir -p "$SHAKEDOWN_RESULTS/latest" && echo "VERDICT: stopped" && exit 3' TERM
+    kill -TERM $PPID
+    wait
+    ;;
+  archive) echo run >"${3#--out=}" ;;
+esac
+END
+chmod +x stopped/shakedown
+# Process 1 of a namespace gets only the signals for which it has a trap, as in a pod.
+as_process_1=()
+unshare --pid --fork true 2>/dev/null && as_process_1=(unshare --pid --fork)
+run 3 env PATH="$scratch/stopped:$PATH" "${as_process_1[@]}" sh "$k8s/accept"
+expect "a pod that is deleted has the verdict and the archive of the rows measured until then" \
+  eval '[[ $(tail -n 1 out) == "VERDICT: stopped" ]] && prints "^END SHAKEDOWN ARCHIVE$"'
+expect "no manifest reads the log of a job only if it succeeds" eval '! grep -n "k8s/wait .*&&.*logs" "$k8s"/*.yaml'
 printf '#!/bin/sh\n[ "$1 $2" = "get job/a" ] && echo "$STATES"\n' >bin/kubectl && chmod +x bin/kubectl
 waits() { run "$1" env PATH="$scratch/bin:$PATH" STATES="$2" POLL_SECONDS=0.1 "$k8s/wait" "${3:-job/a}" 1; }
 waits 0 "Suspended Complete"
