@@ -38,7 +38,8 @@ void attend(cudaStream_t, const DecodeAttention&, float* partials, const DecodeG
 struct Mailboxes {
   static constexpr int most_ranks = 16;
   uint4 *to[most_ranks - 1] = {}, *from[most_ranks - 1] = {};
-  unsigned* numbers = nullptr;  // of the last sum, for each block; zero at the beginning, as all mailboxes
+  // Of the last sum, for each block; then 1 if a rank did not answer. Zero at the beginning, as all mailboxes.
+  unsigned* numbers = nullptr;
   int ranks = 1, rank = 0;
 };
 /// Return the bytes of one mailbox, and the length of `numbers`, for sums of `count` values.

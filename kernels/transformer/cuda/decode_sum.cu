@@ -11,7 +11,8 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr int sum_threads = 256, of_message = 4;  // values in a message
-/// If another rank does not answer in this time, the sum is NaN, so that the check fails and the GPU is not blocked.
+/// If another rank does not answer in this time, the sum is NaN, and later sums do not wait, so that the check fails
+/// and the GPU is not blocked.
 constexpr unsigned long long patience_ns = 30'000'000'000;
 constexpr std::uint32_t two_nan = 0x7fc07fc0U;
 
@@ -27,7 +28,8 @@ __device__ unsigned long long now_ns() {
   return now;
 }
 
-__device__ uint2 receive(const uint4* from, unsigned number) {
+/// Waits for a message of this sum. After a timeout, sets `lost`, and `patience` to 0.
+__device__ uint2 receive(const uint4* from, unsigned number, unsigned long long& patience, unsigned& lost) {
   const auto begin = now_ns();
   do {
     uint4 message;
@@ -36,7 +38,9 @@ __device__ uint2 receive(const uint4* from, unsigned number) {
                  : "l"(from)
                  : "memory");
     if (message.y == number && message.w == number) return {message.x, message.z};
-  } while (now_ns() - begin < patience_ns);
+  } while (now_ns() - begin < patience);
+  patience = 0;
+  lost = 1;
   return {two_nan, two_nan};
 }
 
@@ -46,6 +50,8 @@ __global__ void __launch_bounds__(sum_threads)
   allow_next_kernel();
   wait_for_previous_kernel();
   const unsigned number = boxes.numbers[blockIdx.x] + 1;
+  unsigned& lost = boxes.numbers[gridDim.x];
+  auto patience = lost == 0 ? patience_ns : 0;
   const auto i = static_cast<std::size_t>(blockIdx.x) * sum_threads + threadIdx.x;
   if (i < messages) {
     const auto at = number % 2 * messages + i;
@@ -54,7 +60,7 @@ __global__ void __launch_bounds__(sum_threads)
     float sum[of_message] = {};
     for (int rank = 0; rank < boxes.ranks; ++rank) {
       const int distance = (boxes.rank - rank + boxes.ranks) % boxes.ranks;
-      const uint2 values = distance == 0 ? mine : receive(boxes.from[distance - 1] + at, number);
+      const uint2 values = distance == 0 ? mine : receive(boxes.from[distance - 1] + at, number, patience, lost);
       sum[0] += __uint_as_float(values.x << 16);
       sum[1] += __uint_as_float(values.x & 0xffff0000U);
       sum[2] += __uint_as_float(values.y << 16);
@@ -73,7 +79,7 @@ constexpr std::size_t blocks_of(std::size_t count) { return (count / of_message 
 }  // namespace
 
 std::size_t mailbox_bytes(std::size_t count) { return 2 * count / of_message * sizeof(uint4); }
-std::size_t mailbox_numbers(std::size_t count) { return blocks_of(count); }
+std::size_t mailbox_numbers(std::size_t count) { return blocks_of(count) + 1; }
 
 void add_up(cudaStream_t stream, const Bf16* own, Bf16* all, std::size_t count, const Mailboxes& boxes,
             const DecodeGpu& gpu) {
