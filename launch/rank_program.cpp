@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
-#include <set>
+#include <map>
 #include <sstream>
 
 #include "base/exit_code.hpp"
@@ -29,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int max_starts = 3;  // maximum number of starts if ranks crash before the first row
+constexpr int max_starts = 3;                  // maximum number of starts if ranks crash before the first row
+constexpr std::size_t min_deaths_of_host = 2;  // number of such starts after which a host is left out
 constexpr std::size_t max_lines_heard = 500, max_lost_heard = 100'000;
 constexpr int max_texts_shown = 1000;
 constexpr std::size_t max_log_bytes = 64'000'000;
@@ -174,6 +175,7 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
       log_(folder / "log", RunFile::Mode::append),
       has_one_host_(launch.hosts.empty() && launch.host_count == 1),
       restarts_(!launch.rank),
+      is_only_rank_(launch.prefix.empty() && !launch.rank),
       leaves_hosts_out_(name == resident && !has_one_host_ && !options.gate),
       has_died_before_(path_exists(folder / "crashed")) {
   Words command = command_of(options, launch, programs, name, flags);
@@ -267,12 +269,14 @@ Ending RankProgram::run_once(Signals& signals) {
   if (gate_) job.limit = Seconds(std::max(0.0, gate_->left()));
   auto ending = run_jobs({job}, signals).front();
   if (const auto rank = rank_death(heard_); rank && dead_ranks.empty()) dead_ranks = {rank->rank};
+  if (is_only_rank_ && ending.signal && ending.told.empty() && dead_ranks.empty()) dead_ranks = {0};
   if (measured && !channel_->was_heard()) screen_.warn_of_no_events(channel_->why_not());
   return ending;
 }
 
 Ending RankProgram::run(Signals& signals) {
-  std::set<std::string> died_on;  // the hosts on which ranks crashed during startup; empty: an unknown host
+  // How ranks crashed during startup, by host. A launch after which the rank or its host is unknown has no entry.
+  std::map<std::string, Words> deaths;
   for (;; ++starts) {
     auto ending = run_once(signals);
     stop_if_told(signals);
@@ -282,10 +286,12 @@ Ending RankProgram::run(Signals& signals) {
     if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
-    if (const auto rank = rank_death(heard_)) died_on.insert(rank->host);
-    if (starts == max_starts && leaves_hosts_out_ && died_on.size() == 1 && !died_on.contains("")) {
-      lost = {*died_on.begin()};
-      end_said_ = "ranks crashed during startup in each of " + std::to_string(starts) + " launches: " + why;
+    if (const auto rank = rank_death(heard_); rank && !rank->host.empty()) deaths[rank->host].push_back(why);
+    if (starts == max_starts && leaves_hosts_out_ && deaths.size() == 1 &&
+        deaths.begin()->second.size() >= min_deaths_of_host) {
+      const auto& [host, how] = *deaths.begin();
+      lost = {host};
+      end_said_ = fmt::format("ranks crashed during startup in {} of {} launches: {}", how.size(), starts, how.back());
       return ending;
     }
     if (starts == max_starts || gate_) {

@@ -112,6 +112,7 @@ class RankProgram {
   std::size_t log_bytes_ = 0;
   std::vector<std::string> heard_;  // the first lines on standard error
   bool has_one_host_ = true, restarts_ = false;
+  bool is_only_rank_ = false;      // true: the program is the only rank, and is started without a launcher
   bool leaves_hosts_out_ = false;  // true: the other hosts can measure without a host whose ranks crash during startup
   bool has_died_before_ = false;  // true: a host that does not start is a lost host, because earlier programs ran there
 };

@@ -331,6 +331,22 @@ TEST_F(Measure, MarksTheLastOfAllFamiliesWhereTheirProgramDiedAfterIt) {
   EXPECT_EQ(crashed_of("p2p"), Words{});
 }
 
+TEST_F(Measure, KnowsThatTheOnlyRankDiedByASignal) {
+  const auto dead_after = [&](const std::string& end) {
+    EXPECT_TRUE(measure_one(end));
+    const auto document = nlohmann::json::parse(read_file(scratch / "run/hbm.json"));
+    return document.at("context").at("shakedown").value("dead_ranks", nlohmann::json::array());
+  };
+  EXPECT_EQ(dead_after("kill -SEGV $$"), nlohmann::json::parse(R"([{"family": "hbm", "rank": 0}])"));
+  EXPECT_TRUE(dead_after("exit 3").empty()) << "that is no signal";
+  launch.prefix = {"env"};
+  EXPECT_TRUE(dead_after("kill -SEGV $$").empty()) << "it may have started several ranks";
+  launch.prefix.clear();
+  program("all", "row\nkill -SEGV $$");
+  measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+  EXPECT_EQ(line_of(scratch / "run/crashed"), "p2p 0");
+}
+
 TEST_F(Measure, RemembersTheFamilyInWhichTheProgramOfAllDied) {
   program("all", R"sh(
 printf '{"family": "hbm", "result": %s}\n' "$(tr '\n' ' ' <$stored/hbm.json)"
@@ -363,10 +379,23 @@ TEST_F(Measure, LeavesOutAHostOnWhichRanksCrashInEachStart) {
   };
   const auto together = dies("u1");
   EXPECT_EQ(together.lost, Words{"u1"});
-  EXPECT_EQ(together.why_unfit.rfind("ranks crashed during startup in each of 3 launches: rank 3 on u1: ", 0), 0U)
+  EXPECT_EQ(together.why_unfit.rfind("ranks crashed during startup in 3 of 3 launches: rank 3 on u1: ", 0), 0U)
       << together.why_unfit;
   EXPECT_THROW(dies("u$((1 + $(wc -l <" + (scratch / "starts").string() + ") % 2))"), CannotRun)
       << "on another host each time";
+  // The launcher names a host after these launches.
+  const auto dies_in = [&](const std::string& launches) {
+    const auto count = (scratch / ("starts" + launches)).string();
+    program("all", "echo >>" + count + "; [[ " + launches + " != *$(wc -l <" + count +
+                       ")* ]] || echo 'noticed that process rank 3 with PID 7 on node u1 exited on signal 9 (Killed).' "
+                       ">&2; exit 9");
+    return measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+  };
+  EXPECT_THROW(dies_in("3"), CannotRun) << "one launch is not enough";
+  const auto twice = dies_in("12");
+  EXPECT_EQ(twice.lost, Words{"u1"});
+  EXPECT_EQ(twice.why_unfit.rfind("ranks crashed during startup in 2 of 3 launches: rank 3 on u1: ", 0), 0U)
+      << twice.why_unfit;
 }
 
 TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
