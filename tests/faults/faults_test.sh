@@ -202,7 +202,7 @@ for lie in skip part; do
     [[ $backend == host ]] && continue
     measures "library: $lie" "graph" 1 'wrong data: [^"]*' bench_allreduce --benchmark_filter='bytes:1024/launch:graph$' --benchmark_min_time=0.05
     measures "library: $lie" "copy engine" 1 'wrong data: [^"]*' bench_hbm --benchmark_filter='op:copy/engine:ce' --benchmark_min_time=0.05
-    [[ $lie == part ]] || measures "library: $lie" "our own kernels" 1 'wrong data: [^"]*one was skipped[^"]*' bench_hbm --benchmark_filter='op:(copy|write|triad)/engine:sm' --benchmark_min_time=0.05
+    [[ $lie == part ]] || measures "library: $lie" "own kernels" 1 'wrong data: [^"]*one was skipped[^"]*' bench_hbm --benchmark_filter='op:(copy|write|triad)/engine:sm' --benchmark_min_time=0.05
     measures "library: $lie" pcie 1 'wrong data: [^"]*' bench_pcie --benchmark_filter='op:(h2d|d2h|both)/bytes' --benchmark_min_time=0.05
   fi
 done
@@ -312,11 +312,11 @@ if wants startup; then
     refused "another MPI" 'rank 1 .* has mpi Some MPI 1.2.3, rank 0' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=version@1 "$build/bench/bench_allreduce" "${program[@]}"
   else
     two=(mpirun --bind-to none)
-    refused "one GPU for two ranks" '2 ranks, 1 GPU on host .*start one rank per GPU' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
+    refused "shared GPU" '2 ranks, 1 GPU on host .*start one rank per GPU' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
     [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask CUDA_VISIBLE_DEVICES=[0-9,]+\), local rank 0 sees 2 GPUs \(mask' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES="${devices[0]},${devices[1]}" "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES="${devices[1]},${devices[2]}" "$build/bench/bench_allreduce" "${program[@]}"
     for excess in $((gpus + 1)) $((2 * gpus)) $((4 * gpus)); do
       for family in allreduce preflight; do
-        refused "more ranks than GPUs" "$excess ranks, $gpus GPUs? on host .*start one rank per GPU" "${two[@]}" --oversubscribe -np $excess "$build/bench/bench_$family" --backend=cuda
+        refused "excess ranks" "$excess ranks, $gpus GPUs? on host .*start one rank per GPU" "${two[@]}" --oversubscribe -np $excess "$build/bench/bench_$family" --backend=cuda
         expect "  with exit code 2" test "$refused_with" -eq 2
       done
     done
