@@ -135,6 +135,35 @@ TEST(Network, NamesASlowHostOfAFewBelowTheScatterOfAllPairs) {
   EXPECT_GE(named, 96U);
 }
 
+/// Nine hosts on three leaf switches and one rail. The rounds have fewer than ten values inside leaf switches.
+Order few_hosts_of_three_leaves(const std::string& faults, std::uint64_t seed) {
+  Order tree = order(faults, 9, 1, seed);
+  tree.shape.leaf_hosts = 3;
+  tree.faults = placed(parse_faults(faults), tree.shape, seed);
+  return tree;
+}
+
+TEST(Network, NamesASlowUplinkOfAFewHosts) {
+  for (std::uint64_t seed = first_seed; seed < first_seed + 20; ++seed) {
+    const auto judgement = judged(measure(few_hosts_of_three_leaves("uplink:0.5", seed)));
+    ASSERT_EQ(judgement.suspects.size(), 1U) << seed << ": " << text(judgement);
+    EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_uplink}) << text(judgement);
+    EXPECT_TRUE(judged(measure(few_hosts_of_three_leaves("", seed))).suspects.empty());
+  }
+}
+
+TEST(Network, DoesNotPassASlowUplinkWithinTheScatterOfAllPairs) {
+  std::size_t passed = 0, counted = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + 20; ++seed) {
+    const auto judgement = judged(scattered(measure(few_hosts_of_three_leaves("uplink:0.3", seed)), 0.2, seed));
+    for (const Finding& finding : judgement.findings) passed += finding.status == Status::pass ? 1 : 0;
+    const auto where = judgement.said.find("between leaf switches slower than others, but within the scatter");
+    counted += where == std::string::npos ? 0 : 1;
+  }
+  EXPECT_EQ(passed, 0U);
+  EXPECT_GT(counted, 0U);
+}
+
 // Hosts without a known leaf switch once ended the judgement with an exception.
 TEST(Network, NamesNoUplinkOfHostsWhoseLeafIsUnknown) {
   const Results all = measure(order("uplink:0.5"));

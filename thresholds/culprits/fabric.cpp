@@ -249,6 +249,7 @@ class FabricJudge {
 
   void judge_between_leaves() {
     const LeafPaths slow_paths = slow_between_leaves(rounds_, explained_);
+    scattered_paths_ = slow_paths.scattered;
     const auto groups = rounds_.leaves();
     for (const LeafPaths::Path& path : slow_paths.paths) {
       auto places = places_of(groups.at(path.leaves.first), path.rail);
@@ -445,7 +446,7 @@ class FabricJudge {
     });
     out_.judged = rounds_.hosts.size() >= least_hosts;
     const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() : 0;
-    const bool is_scattered = scattered + scattered_rails_ > 0;
+    const bool is_scattered = scattered + scattered_rails_ + scattered_paths_ > 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     if (out_.findings.empty() && out_.judged) {
       // On CPUs that several ranks share, the scatter is expected.
@@ -453,7 +454,7 @@ class FabricJudge {
       out_.findings.push_back(
           pairs_finding(is_open ? Status::inconclusive : Status::pass,
                         fmt::format("{} hosts, {} rails: {}", rounds_.hosts.size(), rounds_.rails,
-                                    is_scattered           ? "no host or rail is slower than the scatter of the pairs"
+                                    is_scattered ? "no host, rail or path is slower than the scatter of the pairs"
                                     : explained_sums_ == 0 ? "all pairs are equally fast"
                                                            : "only pairs with slow ports of a GPU are slow")));
     }
@@ -471,6 +472,10 @@ class FabricJudge {
       out_.said += fmt::format("; {} slower than others on all hosts, but within the scatter of the pairs",
                                plural(scattered_rails_, "rail"));
     }
+    if (scattered_paths_ > 0) {
+      out_.said += fmt::format("; {} between leaf switches slower than others, but within the scatter of the pairs",
+                               plural(scattered_paths_, "path"));
+    }
     if (explained_sums_ > 0) {
       out_.said += fmt::format("; {} slow because of the ports of a GPU", plural(explained_sums_, "pair"));
     }
@@ -482,6 +487,7 @@ class FabricJudge {
   std::set<Place> explained_, across_explained_;
   std::size_t noted_ = 0;
   std::size_t scattered_rails_ = 0;  // rails that are slow on all hosts, but not below the scatter
+  std::size_t scattered_paths_ = 0;  // paths between leaf switches that are slow, but not below the scatter
   std::size_t explained_sums_ = 0;   // pairs of hosts that are slow because of the ports of a GPU
   FabricJudgement out_;
 };

@@ -77,7 +77,9 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
       std::erase_if(rates, [&](const auto& entry) { return touches(entry.first, *leaf); });
     }
     for (const auto& [pair, rate] : rates) {
-      if (rate.is_slow && !pair.first.empty()) slow.paths.push_back({pair, rail, rate.x});
+      if (pair.first.empty()) continue;
+      if (rate.is_slow) slow.paths.push_back({pair, rail, rate.x});
+      if (!rate.is_slow && rate.x < PairRounds::slow) ++slow.scattered;
     }
   }
   return slow;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "base/statistics.hpp"
 
@@ -123,19 +124,28 @@ void PairRounds::read_values() {
   read_scatter();
 }
 
-/// Uses the rounds inside leaf switches if there are enough, because a slow uplink is not scatter. Omits the lowest
-/// tenth, which may be of a slow path, or of pairs that share a spine port by chance.
+/// Uses the rounds inside leaf switches if there are enough, because a slow uplink is not scatter. If there are too
+/// few, adds those between leaf switches; each path with enough values is compared with its own median. Omits the
+/// lowest tenth, which may be of a slow path, or of pairs that share a spine port by chance.
 void PairRounds::read_scatter() {
-  constexpr std::size_t values_per_omission = 10, min_inside = 10;
+  constexpr std::size_t values_per_omission = 10, min_inside = 10, min_of_path = 6;
   std::vector<double> inside, all;
+  std::map<std::tuple<std::size_t, std::string, std::string>, std::vector<double>> paths;  // by rail and two leaves
   for (const auto& [place, values] : at) {
     for (const Value& value : values) {
       const bool is_second_end = !value.confirms && place.first > value.partner;
       const double slower_end = std::min(best_rate(place), best_rate({value.partner, place.second}));
       if (is_second_end || value.rate <= 0 || slower_end <= 0) continue;
-      all.push_back(std::log(value.rate / std::min(slower_end, reference[place.second])));
-      if (!value.across) inside.push_back(all.back());
+      const double logarithm = std::log(value.rate / std::min(slower_end, reference[place.second]));
+      if (!value.across) inside.push_back(logarithm);
+      const auto& [a, b] = std::minmax(hosts[value.host].leaf, hosts[value.partner].leaf);
+      auto& group = !value.across || a.empty() ? all : paths[{place.second, a, b}];
+      group.push_back(logarithm);
     }
+  }
+  for (const auto& [path, values] : paths) {
+    const double slower = values.size() < min_of_path ? 0 : std::min(0.0, median(values));
+    for (const double value : values) all.push_back(value - slower);
   }
   auto& logarithms = inside.size() < min_inside ? all : inside;
   std::sort(logarithms.begin(), logarithms.end());
