@@ -288,12 +288,19 @@ class Investigation {
     d.place_count = silicon.size();
     d.percent = 100 * silicon.front().first;
     d.detail = plural(silicon.size(), "GPU") + (silicon.size() == 1 ? " runs" : " run") + " GEMM " +
-               percent_text(asked_about) + " or more below the median, " +
-               (silicon.front().first <= slowest_by_power ? "within the variation of healthy chips"
-                                                          : "one of them farther than any published healthy chip") +
+               percent_text(asked_about) + " or more below the median, " + distance_text(silicon) +
                (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
     d.next = measure_command("gemm", context_->world_size);
     suspects_.push_back(std::move(d));
+  }
+
+  // Says whether chips with these shortfalls, the largest first, are within the variation of a run of this size.
+  std::string distance_text(const std::vector<std::pair<double, int>>& silicon) const {
+    const double limit = slowest_of(evidence_.size(), true);
+    const auto farther = std::ranges::count_if(silicon, [&](const auto& of) { return of.first > limit; });
+    if (farther == 0) return "within the variation of chips";
+    const std::string which = silicon.size() == 1 ? "" : std::to_string(farther) + " of them ";
+    return which + "farther than chips of a run of this size usually are";
   }
 
   // Returns the median shortfall of a rank's raw rate over all GEMMs, only for ranks about which users will ask.
@@ -319,6 +326,8 @@ class Investigation {
     for (const Column& column : evidence_.table().columns) {
       if (column.kind.class_effect >= column.kind.effect || column.context->world_size != context_->world_size)
         continue;
+      // In small fleets, and in classes of few rows, larger limits are not because of the tails of chips.
+      if (column.cells.size() < large_fleet || !column.name.part("engine").empty()) continue;
       for (const Cell& cell : column.cells) {
         if (cell.out || cell.rows < 2 || cell.shortfall <= column.kind.class_effect) continue;
         double& shortfall = shortfalls[cell.unit.rank];

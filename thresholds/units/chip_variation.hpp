@@ -1,6 +1,7 @@
 // How much healthy chips differ. The tails of their distribution are heavier than those of a normal distribution: Sinha
-// et al. (SC22, arXiv 2208.11035v3) have clusters whose chips are 8 % apart on average and 22 % at most, and single
-// chips that are 1.5 times slower. Student's t with 5 degrees of freedom describes both. The functions are pure.
+// et al. (SC22, arXiv 2208.11035v3) have clusters whose chips are 8 % apart on average and 22 % at most, and outliers,
+// healthy or not, that are 1.5 times slower. Student's t with 5 degrees of freedom describes both. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,11 @@ inline constexpr double healthy_named = 3e-4;
 /// The least number of GPUs of a fleet whose slowest healthy chip may be farther from the others than limits that were
 /// measured on a few GPUs allow.
 inline constexpr std::size_t large_fleet = 65;
-/// How far a chip may be below the median if only the power cap lowers its clock. No healthy chip that is more than 1.5
-/// times slower than others was ever published. If power explains the clock, an accusation is more likely to be wrong
-/// than right.
-inline constexpr double slowest_by_power = 1 / 3.0;
-/// Up to this distance from the median, such a chip neither passes nor fails: power explains its clock, but no such
-/// chip was published.
+/// If only the power cap lowers the clock of a chip, the chip neither passes nor fails from slowest_of() to this
+/// distance from the median: power explains its clock, but chips are rarely that slow.
 inline constexpr double doubtful_by_power = 0.5;
 inline constexpr const char* slow_chip_text =
-    "only the power cap lowers its clock, but no published healthy chip is that slow";
+    "only the power cap lowers its clock, but chips of a run of this size are rarely that slow";
 
 /// Returns how far the slowest of n healthy chips is from the centre, in standard deviations. In a fraction `alpha` of
 /// fleets it is further.
@@ -31,8 +28,9 @@ double worst_of(std::size_t n, double alpha);
 /// With the tails of chips on both sides, the worst is farther in a fraction `healthy_named` of fleets.
 double worst_by_best(double best);
 
-/// Returns how far the slowest of n healthy chips is below the median. `by_power`: only the power cap lowers its clock;
-/// if false, the result is at most 22 %.
+/// Returns how far the slowest of n chips may be below the median, at most 22 %. `by_power`: only the power cap lowers
+/// its clock. The result is then 22 % up to 64 chips. For more it is 33 %, as no published outlier is more than 1.5
+/// times slower, and an accusation of a chip whose clock power explains is more likely to be wrong than right.
 double slowest_of(std::size_t n, bool by_power);
 
 }  // namespace shakedown

@@ -226,6 +226,7 @@ std::optional<double> slower_by_power(const Column& column, const Cell& cell, co
 void mark(Column& column, std::vector<Comparison>& comparisons, const RankTelemetry& telemetry) {
   std::map<Unit, bool> out;  // by unit: whether other rows or repetitions confirm that it is an outlier
   double limit = limit_of(column, column.cells.front());
+  const double slowest_by_power = slowest_of(column.context->ranks.size(), true);
   for (Cell& cell : column.cells) {
     limit = limit_of(column, cell);
     const auto by_power = slower_by_power(column, cell, telemetry);

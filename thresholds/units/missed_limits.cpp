@@ -1,6 +1,6 @@
 // Decides which units miss limits by themselves. A slow GPU must not pass: if it misses its limits in most rows of a
-// class, the misses are its own and not those of its peers, unless it is a healthy chip with a low clock at the power
-// limit.
+// class, the misses are its own and not those of its peers, unless its clock at the power limit is as low as that
+// of healthy chips may be.
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ constexpr double distance_by_power = 0.97;
 constexpr double fleet_share = 0.1;
 constexpr std::size_t min_fleet_units = 3;
 
-// `open`: nothing confirms the value. `chip`: only the power cap lowers the clock, but farther than that of any
-// published chip.
+// `open`: nothing confirms the value. `chip`: only the power cap lowers the clock, but farther than is usual in a
+// run of this size.
 enum class Miss { own, fleet, noted, open, chip };
 
 // The value of a rank. For a copy between ranks, `from` is its source.
@@ -154,8 +154,8 @@ class Attributor {
                  : is_open && chip     ? slow_chip_text
                  : is_open && repeated ? "its repetitions differ, so it is not confirmed"
                  : is_open             ? "measured only once, so it is not confirmed"
-                           : "a warning: no other value of the same GPU confirms it, or a healthy chip has a low "
-                             "clock at the power limit";
+                                       : "a warning: no other value of the same GPU confirms it, or a chip has a low "
+                                         "clock at the power limit";
     }
     attributions_.push_back(std::move(a));
   }
@@ -169,7 +169,7 @@ class Attributor {
     std::vector<RankValue> slow;
     for (const RankValue& v : values) {
       longest = std::max(longest, v.value);
-      if (is_slow_silicon(f.key, v.rank)) {
+      if (slower_by_power(f.key, v.rank).value_or(1) <= doubtful_by_power) {
         slow.push_back(v);
       } else {
         of_others = std::max(of_others, v.value);
@@ -180,18 +180,27 @@ class Attributor {
     std::vector<std::string> names;
     for (const RankValue& v : slow) names.push_back("rank " + std::to_string(v.rank));
     names.resize(std::min(names.size(), max_offenders));
-    attributions_.push_back({.finding = index,
-                             .severity = Severity::warn,
-                             .reason = "a warning: all ranks wait for " + joined(names) +
-                                       ", a healthy chip with a low clock at the power limit"});
+    const double limit = slowest_of(benchmark.context->ranks.size(), true);
+    const bool is_open =
+        std::ranges::any_of(slow, [&](const RankValue& v) { return *slower_by_power(f.key, v.rank) > limit; });
+    Attribution a{.finding = index, .reason = "all ranks wait for " + joined(names)};
+    if (is_open) {
+      a.status = Status::inconclusive;
+      a.reason += ": " + std::string(slow_chip_text);
+    } else {
+      a.severity = Severity::warn;
+      a.reason = "a warning: " + a.reason + ", a chip with a low clock at the power limit";
+    }
+    attributions_.push_back(std::move(a));
   }
 
-  /// True for a chip that only the power limit slows, if healthy chips vary as much.
-  bool is_slow_silicon(const Key& key, int rank) const {
+  /// Returns how far the clock of a chip in a step is below the median; nullopt if not only the power limit slows it.
+  std::optional<double> slower_by_power(const Key& key, int rank) const {
     const Shown here = shown(key, "compute_ms", rank, std::nullopt);
-    return here.compared && !here.out && !telemetry().held_back(rank) && telemetry().power_limited(rank) &&
-           here.shortfall / (1 + here.shortfall) <= doubtful_by_power &&
-           !shown(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
+    const bool is_by_power = here.compared && !here.out && !telemetry().held_back(rank) &&
+                             telemetry().power_limited(rank) &&
+                             !shown(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
+    return is_by_power ? std::optional(here.shortfall / (1 + here.shortfall)) : std::nullopt;
   }
 
   const RankTelemetry& telemetry() const { return table_.telemetry; }
