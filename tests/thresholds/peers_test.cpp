@@ -975,13 +975,11 @@ TEST(MissedLimits, OfAChipAtItsPowerLimitAreOpenIfSuchChipsAreRare) {
     const Verdict slow = of_chips(1, clock, power, gpus);
     EXPECT_EQ(slow.state, State::inconclusive) << gpus << " GPUs: " << verdict_line(slow);
     for (const Finding& f : slow.findings) {
-      const bool is_said = f.detail.find("chips of a run of this size are rarely that slow") != std::string::npos;
+      const bool is_said = f.detail.find("rarely that slow") != std::string::npos;
       EXPECT_TRUE(f.good() || !f.counts() || is_said) << f.key << " " << f.metric << f.detail;
     }
     ASSERT_EQ(slow.culprits.size(), 1u);
-    EXPECT_NE(slow.culprits[0].detail.find("1 GPU runs GEMM 7.5 % or more below the median, farther than chips of a"),
-              std::string::npos)
-        << slow.culprits[0].detail;
+    EXPECT_NE(slow.culprits[0].detail.find("median, farther than"), std::string::npos) << slow.culprits[0].detail;
   }
 }
 
@@ -1076,7 +1074,7 @@ TEST(MissedLimits, OfAStepThatWaitsForAChipAtItsPowerLimitAreThatOfTheChip) {
     const auto f = std::ranges::find_if(slower.findings, [](const Finding& of) { return of.metric == "tokens_per_s"; });
     ASSERT_NE(f, slower.findings.end());
     EXPECT_EQ(f->status, Status::inconclusive) << clock;
-    EXPECT_NE(f->detail.find("for rank 3: only the power cap lowers its clock"), std::string::npos) << f->detail;
+    EXPECT_NE(f->detail.find("rank 3: only"), std::string::npos) << f->detail;
   }
   EXPECT_TRUE(counts(of_steps(0.45, 1, 1, power))) << "no chip is that slow";
   EXPECT_TRUE(counts(of_steps(0.88, 1.1, 1, power))) << "the others alone would miss it";
