@@ -57,7 +57,7 @@ std::vector<MatmulAlgorithm> propose(const Matmul& product, cublasStatus_t& stat
 
 }  // namespace
 
-/// Returns the layout, the rank, and the bytes of the algorithm in hexadecimal.
+/// Returns the layout, the place in the list of cuBLASLt, and the bytes of the algorithm in hexadecimal.
 std::string to_text(const GemmCandidate& candidate) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text = std::to_string(candidate.layout) + " " + std::to_string(candidate.rank) + " ";
