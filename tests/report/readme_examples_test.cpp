@@ -1,7 +1,10 @@
 // Tests the examples of README.md and docs/verdict.md on a stored run, with and without a planted fault.
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -38,6 +41,19 @@ class Readme : public ShakedownProgram {
           << name << " shows \"" << line << "\", but the judge says:\n"
           << output;
     }
+  }
+  static std::string upper(std::string text) {
+    std::ranges::transform(text, text.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
+    return text;
+  }
+  /// Returns "1,566" or "55.1".
+  static std::string with_commas(double value, int decimals) {
+    std::ostringstream out;
+    out << std::fixed << std::setprecision(decimals) << value;
+    auto text = out.str();
+    const auto whole = std::min(text.find('.'), text.size());
+    for (auto at = whole; at > 3; at -= 3) text.insert(at - 3, ",");
+    return text;
   }
   const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1";
   const std::string profiles = " --thresholds=" SHAKEDOWN_SOURCE_DIR "/thresholds ";
@@ -95,6 +111,36 @@ TEST_F(Readme, ShowsWhatTheJudgeSaysOfAStoredRun) {
     })) << line;
   }
   EXPECT_EQ(rows, 9);
+}
+
+TEST_F(Readme, ShowsFiguresOfSingleGpusThatStandInStoredRuns) {
+  struct Column {
+    const char *file, *row, *metric;
+    int decimals;
+  };
+  constexpr std::array columns{
+      Column{"gemm", "gemm/dtype:bf16/m:8192/n:8192/k:8192", "tflops", 0},
+      Column{"gemm", "gemm/dtype:fp8_e4m3/m:8192/n:8192/k:8192", "tflops", 0},
+      Column{"hbm", "hbm/op:read/engine:sm/bytes:4294967296", "hbm_gb_per_s", 0},
+      Column{"hbm", "hbm/op:write/engine:sm/bytes:4294967296", "hbm_gb_per_s", 0},
+      Column{"pcie", "pcie/op:h2d/active:one/rank:0/bytes:268435456", "copy_gb_per_s", 1},
+      Column{"lora_step", "lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 0},
+  };
+  for (const std::string gpu : {"h100", "h200"}) {
+    std::string line = "| " + upper(gpu) + " |";
+    for (const auto& column : columns) {
+      std::ifstream in(SHAKEDOWN_SOURCE_DIR "/ci/baselines/" + gpu + "-sxm/1ranks/4/" + column.file + ".json");
+      const auto document = nlohmann::json::parse(in);
+      const auto found = std::ranges::find_if(document["benchmarks"], [&](const nlohmann::json& row) {
+        const auto name = row["run_name"].get<std::string>();
+        return name.starts_with(column.row) && !name.starts_with(column.row + std::string("/load"));
+      });
+      ASSERT_NE(found, document["benchmarks"].end()) << column.row;
+      line += " " + with_commas((*found)[column.metric].get<double>(), column.decimals) + " |";
+    }
+    const auto lines = lines_of(text_of_source("README.md"));
+    EXPECT_NE(std::ranges::find(lines, line), lines.end()) << line;
+  }
 }
 
 }  // namespace
