@@ -27,7 +27,7 @@ namespace shakedown {
 namespace {
 
 #ifdef NDEBUG
-// Idle cores needed 17 to 21 s (2026-11); a busy machine needs more.
+// Idle cores needed 16 to 19 s (2026-11); a busy machine needs more.
 constexpr double limit_seconds = 40, limit_mib = 286;
 #else
 constexpr double limit_seconds = 300, limit_mib = 8192;  // a debug or sanitizer build proves nothing about speed
