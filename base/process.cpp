@@ -45,16 +45,15 @@ bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
   return ready > 0;
 }
 
-/// Returns how a child ended; nullopt if it is still running.
-std::optional<Fork::End> end_of(pid_t child) {
+}  // namespace
+
+std::optional<ProcessEnd> end_of(pid_t child) {
   int status = 0;
   const pid_t ended = waitpid(child, &status, WNOHANG);
   if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
-  if (ended < 0) return Fork::End{exit_incomplete, 0, false};
-  return Fork::End{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, false};
+  if (ended < 0) return ProcessEnd{exit_incomplete, 0, false};
+  return ProcessEnd{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, false};
 }
-
-}  // namespace
 
 std::optional<ProcessStat> stat_of(int pid) {
   // The format is "pid (name) state parent ..."; the name can contain any characters. The start time is field 22.
@@ -84,7 +83,7 @@ Started start(const NewProcess& process) {
   sigset_t none, usual;
   sigemptyset(&none);
   sigemptyset(&usual);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&usual, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) sigaddset(&usual, signal);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   const int session = process.own_session ? POSIX_SPAWN_SETSID : 0;

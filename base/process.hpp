@@ -30,8 +30,8 @@ std::optional<ProcessStat> stat_of(int pid);
 /// Returns the name of a signal, such as "SIGKILL"; "signal 64" if it has none.
 std::string signal_text(int signal);
 
-/// A program to start. The program starts with no blocked signals and with default handlers for SIGINT, SIGTERM, SIGHUP
-/// and SIGPIPE, whatever this process has set.
+/// A program to start. The program starts with no blocked signals and with default handlers for SIGINT, SIGTERM,
+/// SIGHUP, SIGPIPE and SIGCHLD, whatever this process has set.
 struct NewProcess {
   std::vector<std::string> command;                   // the program is searched in PATH
   std::string program = {};                           // file to run if it differs from the first word of the command
@@ -47,6 +47,14 @@ struct Started {
   int error = 0;
 };
 Started start(const NewProcess&);
+
+struct ProcessEnd {
+  int code = 0;               // exit code; exit_incomplete if the kernel does not report it
+  int signal = 0;             // signal that ended it; 0 if it exited
+  bool is_abandoned = false;  // true: not even SIGKILL has ended it
+};
+/// Returns how a child ended; nullopt if it is still running.
+std::optional<ProcessEnd> end_of(pid_t child);
 
 struct CommandOutput {
   bool started = false;    // false: PATH has no such program
@@ -77,11 +85,7 @@ class Fork {
   /// Returns a descriptor that, in the parent, becomes readable when the child has ended.
   int descriptor() const { return end_.get(); }
 
-  struct End {
-    int code = 0;               // exit code; exit_incomplete if the kernel does not report it
-    int signal = 0;             // signal that ended it; 0 if it exited
-    bool is_abandoned = false;  // true: not even SIGKILL has ended it
-  };
+  using End = ProcessEnd;
   /// Returns how the child ended; nullopt if it is still running.
   std::optional<End> end() const;
   /// Waits for the child to end; nullopt if it runs longer than `limit`.

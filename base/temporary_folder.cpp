@@ -9,7 +9,12 @@
 namespace shakedown {
 
 TemporaryFolder::TemporaryFolder() {
-  std::string name = std::filesystem::temp_directory_path() / "shakedown-XXXXXX";
+  std::error_code error;
+  std::string name = std::filesystem::temp_directory_path(error) / "shakedown-XXXXXX";
+  if (error) {
+    const char* const chosen = std::getenv("TMPDIR");
+    throw CannotWrite("TMPDIR=" + std::string(chosen == nullptr ? "" : chosen) + ": " + error.message());
+  }
   if (mkdtemp(name.data()) == nullptr) throw CannotWrite(name + ": cannot be made; set TMPDIR");
   path_ = name;
 }

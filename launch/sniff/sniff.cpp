@@ -1,13 +1,10 @@
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -19,10 +16,13 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/descriptor.hpp"
+#include "base/process.hpp"
+#include "base/temporary_folder.hpp"
 #include "launch/sniff/shakedown_sniff.h"
 
 namespace shakedown {
@@ -35,26 +35,6 @@ using Clock = std::chrono::steady_clock;
 struct Answer {
   int result = SHAKEDOWN_SNIFF_UNKNOWN;
   std::string line;
-};
-
-/// A folder that is removed with its files at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    const char* const given = std::getenv("TMPDIR");
-    path_ = std::string(given != nullptr ? given : "/tmp") + "/shakedown-sniff-XXXXXX";
-    if (mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path_);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 std::string program() {
@@ -91,42 +71,24 @@ std::string seconds_text(double seconds) {
   return {text.begin(), end};
 }
 
-std::vector<char*> pointers(Words& words) {
-  std::vector<char*> all;
-  for (auto& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
-/// A process group of its own, whose output goes to a file. If it must be killed, its supervisor, which is in another
-/// group, ends the ranks some seconds later.
+/// A program in a session of its own, whose output goes to a file. If it must be killed, its supervisor, which is in
+/// another session, ends the ranks some seconds later.
 class Program {
  public:
-  Program(Words words, Words variables, const std::string& output) {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);  // such as a job's ignored SIGCHLD
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    const int error = posix_spawn(&process_, words.front().c_str(), &files, &attributes, pointers(words).data(),
-                                  pointers(variables).data());
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-    if (error != 0) throw std::system_error(error, std::generic_category(), words.front());
+  /// Errors: std::runtime_error.
+  Program(Words words, Words variables, const fs::path& output) {
+    const Descriptor file(open(output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const auto started = start({.command = words,
+                                .environment = std::move(variables),
+                                .descriptors = {{file.get(), STDOUT_FILENO}, {file.get(), STDERR_FILENO}},
+                                .own_session = true});
+    if (started.error != 0) throw std::runtime_error(words.front() + ": " + std::strerror(started.error));
+    process_ = started.pid;
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program() {
-    if (!status_ && !ended_by(Clock::now())) {
+    if (!end_ && !ended_by(Clock::now())) {
       kill(-process_, SIGKILL);
       ended_by(Clock::now() + std::chrono::seconds(1));  // a process that waits for a driver cannot be killed
     }
@@ -134,27 +96,22 @@ class Program {
 
   /// Waits for the end. False if the process still runs then.
   bool ended_by(Clock::time_point limit) {
-    for (;;) {
-      int status = 0;
-      const pid_t got = waitpid(process_, &status, WNOHANG);
-      if (got == process_) status_ = status;
-      // If the job ignores SIGCHLD, the system discards the status.
-      if (got < 0 && errno == ECHILD) status_ = SHAKEDOWN_SNIFF_UNKNOWN << 8;
-      if (status_) return true;
+    while (!(end_ = end_of(process_))) {
       if (Clock::now() >= limit) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
+    return true;
   }
   void stop() const { kill(-process_, SIGTERM); }
-  int status() const { return *status_; }
+  const ProcessEnd& end() const { return *end_; }
 
  private:
   pid_t process_ = 0;
-  std::optional<int> status_;
+  std::optional<ProcessEnd> end_;
 };
 
 /// Returns the headline of the verdict, which begins with its state in capitals, else the last message.
-std::string headline(const std::string& output) {
+std::string headline(const fs::path& output) {
   std::ifstream file(output);
   std::string last;
   for (std::string line; std::getline(file, line);) {
@@ -168,10 +125,10 @@ std::string headline(const std::string& output) {
 }
 
 Answer measure(const std::string& gpu, double seconds) {
-  const ScratchFolder scratch;
-  const std::string output = scratch.path() + "/output";
-  Program child({program(), "accept", "--gate=" + seconds_text(seconds), "--families=preflight,gemm,hbm",
-                 "--waiting=" + std::to_string(getpid()), "--partial-ok", "--results=" + scratch.path() + "/results"},
+  const TemporaryFolder scratch;
+  const auto output = scratch.path() / "output";
+  Program child({program(), "accept", "--gate=" + seconds_text(seconds), "--waiting=" + std::to_string(getpid()),
+                 "--partial-ok", "--results=" + (scratch.path() / "results").string()},
                 environment_for(gpu), output);
   constexpr auto to_answer = std::chrono::seconds(1);  // each for the end of the gate, for SIGTERM and for SIGKILL
   const auto limit =
@@ -181,11 +138,11 @@ Answer measure(const std::string& gpu, double seconds) {
     child.ended_by(limit + to_answer);
     return {SHAKEDOWN_SNIFF_UNKNOWN, "shakedown did not end within its limit of " + seconds_text(seconds) + " s"};
   }
-  const int status = child.status();
-  if (WIFSIGNALED(status)) {
-    return {SHAKEDOWN_SNIFF_UNKNOWN, std::string("shakedown ended by signal: ") + strsignal(WTERMSIG(status))};
+  const auto& end = child.end();
+  if (end.signal != 0) {
+    return {SHAKEDOWN_SNIFF_UNKNOWN, std::string("shakedown ended by signal: ") + strsignal(end.signal)};
   }
-  return {std::min(WEXITSTATUS(status), int{SHAKEDOWN_SNIFF_UNKNOWN}), headline(output)};
+  return {std::min(end.code, int{SHAKEDOWN_SNIFF_UNKNOWN}), headline(output)};
 }
 
 Answer sniff(const char* gpu, double seconds) {
@@ -202,7 +159,8 @@ Answer sniff(const char* gpu, double seconds) {
 }  // namespace
 }  // namespace shakedown
 
-int shakedown_sniff(const char* gpu, double seconds, char* line, size_t size) {
+// The only symbol of the library, so that the job cannot take one of base/ for its own.
+__attribute__((visibility("default"))) int shakedown_sniff(const char* gpu, double seconds, char* line, size_t size) {
   const auto answer = shakedown::sniff(gpu, seconds);
   if (size > 0) {
     const auto length = std::min(answer.line.size(), size - 1);
