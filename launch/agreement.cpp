@@ -147,13 +147,11 @@ void require_usable_mask(const std::vector<HostAnswer>& hosts) {
   }
 }
 
-const Words& promised_by(const Launch& launch) { return launch.hosts.empty() ? launch.named : launch.hosts; }
-
 /// Returns the hosts that lose packets of the size of the MTU. Programs on them start, and then hang.
 std::map<std::string, int> hosts_behind_a_smaller_mtu(const Launch& launch, Words known, const std::string& here) {
   constexpr std::chrono::milliseconds patience(300);
   known.push_back(here);
-  return hosts_losing_large_packets(hosts_without(promised_by(launch), known), patience);
+  return hosts_losing_large_packets(hosts_without(launch.promised(), known), patience);
 }
 
 std::string packets_lost(const std::string& here, int bytes) {
@@ -212,7 +210,7 @@ AskedHosts ask_hosts(const AcceptOptions& options, const Launch& launch, const W
     return start_cause(ending, launch.discovery.front(), call.said, host);
   };
   AskedHosts asked{distinct_hosts(call.answers), lost, {}, {}};
-  const auto& listed = promised_by(launch);
+  const auto& listed = launch.promised();
   if (!asked.hosts.empty()) {
     asked.absent = absent_hosts(listed, asked.hosts);
     for (const auto& host : asked.absent) asked.reasons.emplace(host, cause(host).text);
@@ -270,7 +268,7 @@ Words promised_hosts(const Launch& launch, const Words& named) {
   for (const auto& [pod, node] : launch.pods) {
     if (is_one_of(node, named)) all.push_back(pod);
   }
-  std::ranges::copy_if(promised_by(launch), std::back_inserter(found),
+  std::ranges::copy_if(launch.promised(), std::back_inserter(found),
                        [&](const auto& host) { return is_one_of(host, all); });
   return found;
 }
@@ -303,7 +301,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   }
   const auto losing = hosts_behind_a_smaller_mtu(launch, lost, here.host);
   for (const auto& [host, bytes] : losing) site.absent.push_back(host);
-  if (!losing.empty() && hosts_without(promised_by(launch), site.absent).empty()) {
+  if (!losing.empty() && hosts_without(launch.promised(), site.absent).empty()) {
     why = "no host can work with the others: " + packets_lost(here.host, losing.begin()->second);
     return std::nullopt;
   }

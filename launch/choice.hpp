@@ -62,6 +62,9 @@ struct Launch {
   std::optional<double> ends;                  // time at which the scheduler ends the job, in seconds since 1970
   std::vector<std::string> boots;              // "host boot-id" of each host that answered
 
+  /// Returns the hosts that must answer: the expected ones, or those of the user's mpirun prefix.
+  const std::vector<std::string>& promised() const { return hosts.empty() ? named : hosts; }
+
   /// Returns the value of --expect for benchmark programs. Empty if nothing is expected.
   std::string expected() const;
 };

@@ -210,7 +210,7 @@ namespace {
 /// not answer. nullopt if there is only one host, if all hosts answer, or if no host would remain.
 std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Together& together,
                                    Signals& signals) {
-  const auto hosts = std::max(launch.hosts.size(), launch.named.size());
+  const auto hosts = launch.promised().size();
   if (hosts < 2) return std::nullopt;
   Words lost = launch.absent;
   const auto named = promised_hosts(launch, together.lost);

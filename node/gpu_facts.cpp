@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -191,7 +190,7 @@ Fact process_fact(const NvmlGpu& gpu, const std::vector<int>& waiting) {
     std::string text = "pid " + std::to_string(process.pid);
     if (process.name) text += " (" + *process.name + ")";
     if (process.memory_bytes) text += fmt::format(" with {:.1f} GB", static_cast<double>(*process.memory_bytes) / 1e9);
-    if (std::ranges::count(waiting, static_cast<int>(process.pid)) > 0) {
+    if (process.is_one_of(waiting)) {
       text += ", which waits for this gate";
       --count;
     }

@@ -2,6 +2,7 @@
 // time. If the library or one of its functions is missing, the values are unknown and have a reason.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -82,6 +83,10 @@ struct GpuProcess {
   unsigned pid;
   std::optional<std::string> name;  // from /proc; nullopt for processes of other users or containers
   std::optional<std::uint64_t> memory_bytes;
+
+  bool is_one_of(const std::vector<int>& pids) const {
+    return std::ranges::find(pids, static_cast<int>(pid)) != pids.end();
+  }
 };
 
 /// Returns the name of the library: SHAKEDOWN_NVML if it is set, else libnvidia-ml.so.1. Tests set it to a simulated

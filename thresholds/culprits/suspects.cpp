@@ -276,25 +276,32 @@ class Investigation {
       }
     }
     if (silicon.empty()) return;
-    std::stable_sort(silicon.begin(), silicon.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    std::vector<int> ranks;
-    for (const auto& [shortfall, rank] : silicon) {
-      if (ranks.size() < max_offenders) ranks.push_back(rank);
-    }
-    Diagnosis d = evidence_.diagnosis(clocks ? std::vector{Cause::slow_silicon}
-                                             : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu},
-                                      ranks);
-    d.fails = false;
-    d.place_count = silicon.size();
-    d.percent = 100 * silicon.front().first;
-    d.detail = plural(silicon.size(), "GPU") + (silicon.size() == 1 ? " runs" : " run") + " GEMM " +
-               percent_text(asked_about) + " or more below the median, " + distance_text(silicon) +
-               (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
-    d.next = measure_command("gemm", context_->world_size);
-    suspects_.push_back(std::move(d));
+    const auto count = silicon.size();
+    const auto distance = distance_text(silicon);
+    suspect_silicon(std::move(silicon), clocks
+                                            ? std::vector{Cause::slow_silicon}
+                                            : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu})
+        .detail = plural(count, "GPU") + (count == 1 ? " runs" : " run") + " GEMM " + percent_text(asked_about) +
+                  " or more below the median, " + distance +
+                  (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
   }
 
-  // Says whether chips with these shortfalls, the largest first, are within the variation of a run of this size.
+  // Adds chips with these shortfalls as suspects that do not fail the run, the slowest first.
+  Diagnosis& suspect_silicon(std::vector<std::pair<double, int>> chips, std::vector<Cause> causes) {
+    std::stable_sort(chips.begin(), chips.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<int> ranks;
+    for (const auto& [shortfall, rank] : chips) {
+      if (ranks.size() < max_offenders) ranks.push_back(rank);
+    }
+    Diagnosis d = evidence_.diagnosis(std::move(causes), ranks);
+    d.fails = false;
+    d.place_count = chips.size();
+    d.percent = 100 * chips.front().first;
+    d.next = measure_command("gemm", context_->world_size);
+    return suspects_.emplace_back(std::move(d));
+  }
+
+  // Says whether chips with these shortfalls are within the variation of a run of this size.
   std::string distance_text(const std::vector<std::pair<double, int>>& silicon) const {
     const double limit = slowest_of(evidence_.size(), true);
     const auto farther = std::ranges::count_if(silicon, [&](const auto& of) { return of.first > limit; });
@@ -336,22 +343,12 @@ class Investigation {
     }
     std::erase_if(shortfalls, [&](const auto& of) { return is_named(suspects_, evidence_.facts(of.first)); });
     if (shortfalls.empty()) return;
-    std::vector<std::pair<double, int>> sorted;
-    for (const auto& [rank, shortfall] : shortfalls) sorted.emplace_back(-shortfall, rank);
-    std::sort(sorted.begin(), sorted.end());
-    std::vector<int> ranks;
-    for (const auto& [shortfall, rank] : sorted) {
-      if (ranks.size() < max_offenders) ranks.push_back(rank);
-    }
-    Diagnosis d = evidence_.diagnosis({Cause::slow_silicon}, ranks);
-    d.fails = false;
-    d.place_count = sorted.size();
-    d.percent = -100 * sorted.front().first;
+    std::vector<std::pair<double, int>> chips;
+    for (const auto& [rank, shortfall] : shortfalls) chips.emplace_back(shortfall, rank);
+    Diagnosis& d = suspect_silicon(std::move(chips), {Cause::slow_silicon});
     d.detail =
         fmt::format("GEMM per GHz or memory of {} is up to {} below the median, within the tails of {} healthy chips",
-                    plural(sorted.size(), "GPU"), percent_text(-sorted.front().first), context_->world_size);
-    d.next = measure_command("gemm", context_->world_size);
-    suspects_.push_back(std::move(d));
+                    plural(d.place_count, "GPU"), percent_text(*d.percent / 100), context_->world_size);
   }
 
   // --- data ---

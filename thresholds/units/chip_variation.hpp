@@ -20,6 +20,10 @@ inline constexpr double doubtful_by_power = 0.5;
 inline constexpr const char* slow_chip_text =
     "only the power cap lowers its clock, but chips of a run of this size are rarely that slow";
 
+/// Returns how much slower a chip is whose time or rate has this shortfall: a time of 1.25 is a rate that is 20 %
+/// lower.
+inline double slower_by(double shortfall, bool of_time) { return of_time ? shortfall / (1 + shortfall) : shortfall; }
+
 /// Returns how far the slowest of n healthy chips is from the centre, in standard deviations. In a fraction `alpha` of
 /// fleets it is further.
 double worst_of(std::size_t n, double alpha);

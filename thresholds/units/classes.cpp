@@ -219,7 +219,7 @@ double limit_of(const Column& column, const Cell& cell) {
 // Returns how far the clock of a chip is below the median, if only the power cap lowers it.
 std::optional<double> slower_by_power(const Column& column, const Cell& cell, const RankTelemetry& telemetry) {
   if (!column.kind.clocked || !telemetry.power_limited(cell.unit.rank)) return std::nullopt;
-  return lower_is_better(column.metric) ? cell.shortfall / (1 + cell.shortfall) : cell.shortfall;
+  return slower_by(cell.shortfall, lower_is_better(column.metric));
 }
 
 // Marks the outlier cells and their values.

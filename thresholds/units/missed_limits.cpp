@@ -200,7 +200,7 @@ class Attributor {
     const bool is_by_power = here.compared && !here.out && !telemetry().held_back(rank) &&
                              telemetry().power_limited(rank) &&
                              !shown(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
-    return is_by_power ? std::optional(here.shortfall / (1 + here.shortfall)) : std::nullopt;
+    return is_by_power ? std::optional(slower_by(here.shortfall, true)) : std::nullopt;
   }
 
   const RankTelemetry& telemetry() const { return table_.telemetry; }
@@ -326,7 +326,7 @@ class Attributor {
                      double centre_of_all) const {
     // Returns two distances: of the rate from the median rate, and of the median rate from the limit.
     const bool time = limit.kind == LimitKind::max;
-    const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
+    const double slower = slower_by(here.shortfall, time);
     const bool by_power = telemetry().power_limited(v.rank) || telemetry().power_limited_in(benchmark, v.rank);
     const double slowest = slowest_of(benchmark.context->ranks.size(), by_power);
     if (telemetry().held_back(v.rank)) return Miss::own;
