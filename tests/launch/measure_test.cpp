@@ -392,6 +392,10 @@ TEST_F(Measure, LeavesOutAHostOnWhichRanksCrashInEachStart) {
     return measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
   };
   EXPECT_THROW(dies_in("3"), CannotRun) << "one launch is not enough";
+  const auto later = dies_in("26");
+  EXPECT_EQ(later.lost, Words{"u1"}) << "the launches after the third are there to name the host";
+  EXPECT_EQ(later.why_unfit.rfind("ranks crashed during startup in 2 of 6 launches: rank 3 on u1: ", 0), 0U)
+      << later.why_unfit;
   const auto twice = dies_in("12");
   EXPECT_EQ(twice.lost, Words{"u1"});
   EXPECT_EQ(twice.why_unfit.rfind("ranks crashed during startup in 2 of 3 launches: rank 3 on u1: ", 0), 0U)
