@@ -280,6 +280,7 @@ Ending RankProgram::run_once(Signals& signals) {
 Ending RankProgram::run(Signals& signals) {
   // How ranks crashed during startup, by host. A launch after which the rank or its host is unknown has no entry.
   std::map<std::string, Words> deaths;
+  std::string named;  // the last crash of which the launcher named the rank
   for (;; ++starts) {
     auto ending = run_once(signals);
     stop_if_told(signals);
@@ -289,7 +290,10 @@ Ending RankProgram::run(Signals& signals) {
     if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
     if (!fault && !died_in_start(ending)) return ending;
     const auto why = death(ending);
-    if (const auto rank = rank_death(heard_); rank && !rank->host.empty()) deaths[rank->host].push_back(why);
+    if (const auto rank = rank_death(heard_)) {
+      named = why;
+      if (!rank->host.empty()) deaths[rank->host].push_back(why);
+    }
     const bool may_be_one_host = leaves_hosts_out_ && deaths.size() <= 1;
     const bool is_one_host = may_be_one_host && !deaths.empty() && deaths.begin()->second.size() >= min_deaths_of_host;
     if (starts >= max_starts && is_one_host) {
@@ -301,8 +305,8 @@ Ending RankProgram::run(Signals& signals) {
     const int most = may_be_one_host && !is_one_host ? max_starts_to_name_host : max_starts;
     if (starts >= most || gate_) {
       const auto each = starts == 1 ? "" : ", in each of " + std::to_string(starts) + " launches";
-      throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " + why +
-                      "; the log has the launcher's messages");
+      throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " +
+                      (named.empty() ? why : named) + "; the log has the launcher's messages");
     }
     complain(ending, "crashed during startup, launch " + std::to_string(starts) + " of " + std::to_string(most) + " (" +
                          why + ")");
