@@ -43,7 +43,8 @@ std::string findings_table(const std::vector<const Finding*>& findings, Terminal
 
 // True for a figure that a culprit already explains.
 bool is_repeat(const Verdict& verdict, const Finding& finding) {
-  constexpr std::array codes{Code::limit, Code::peers, Code::scatter, Code::clock, Code::crosscheck, Code::pairs};
+  constexpr std::array codes{Code::limit,      Code::peers,   Code::scatter, Code::clock,
+                             Code::crosscheck, Code::silicon, Code::pairs};
   return finding.counts() && finding.status == Status::fail &&
          std::find(codes.begin(), codes.end(), finding.code) != codes.end() &&
          std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });

@@ -45,6 +45,7 @@ enum class Code {
   population,
   clock,
   crosscheck,
+  silicon,
   baseline,
   scaling,
   pairs,
@@ -69,8 +70,8 @@ enum class Code {
 };
 constexpr auto words(Code) {
   return names("limit", "fact", "scatter", "untrue", "wrong_data", "error", "not_measured", "waiver",
-               "software_missing", "no_reference", "peers", "in_doubt", "population", "clock", "crosscheck", "baseline",
-               "scaling", "pairs", "series", "complete", "run_id", "backend", "ranks", "hosts", "gpus",
+               "software_missing", "no_reference", "peers", "in_doubt", "population", "clock", "crosscheck", "silicon",
+               "baseline", "scaling", "pairs", "series", "complete", "run_id", "backend", "ranks", "hosts", "gpus",
                "unique_devices", "fault", "crashed", "driver_answers", "absent", "start_attempts", "errors", "slowdown",
                "memory", "nccl_transport", "nccl_network");
 }

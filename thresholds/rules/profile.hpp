@@ -16,6 +16,7 @@
 #include "thresholds/findings/seen.hpp"
 #include "thresholds/findings/severity.hpp"
 #include "thresholds/results/results.hpp"
+#include "thresholds/rules/silicon.hpp"
 
 namespace shakedown {
 
@@ -103,6 +104,7 @@ struct Profile {
   std::optional<int> samples_min = std::nullopt;
   std::map<std::string, double> cv_max = {};  // by family
   std::vector<std::string> excused = {};      // families that need no judgement at this site
+  std::optional<Silicon> silicon = {};        // what stored GPUs of this model reached in GEMM
 };
 
 /// Reads one profile, or all profiles of a folder, sorted by name. Members that several profiles have in common are in
