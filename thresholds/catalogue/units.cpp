@@ -17,7 +17,7 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 22> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 23> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
@@ -33,6 +33,7 @@ constexpr std::array<Unit, 22> units{{{"tflops", "TFLOPS"},
                                       {"_gbit", "Gb/s"},
                                       {"joule_per_token", "J/token", true},
                                       {"tokens_per_s", "tokens/s"},
+                                      {"samples_per_s", "samples/s"},
                                       {"tokens_per_s_total", "tokens/s"},
                                       {"tokens_per_s_per_ghz", "tokens/s/GHz"},
                                       {"seconds", "", true},

@@ -1,0 +1,41 @@
+// Batches of a data loader: documents of tokens from a disk, in seeded order, packed into sequences, to the device.
+// Each rank makes its documents in --checkpoint-dir, in a file without a name.
+//
+//   mpirun -np 4 build/bench/bench_loader --checkpoint-dir=/scratch --benchmark_filter='loader/workers'
+#include "kernels/ops/loader.hpp"
+
+#include "fixtures/plan/session.hpp"
+
+namespace shakedown {
+
+namespace {
+
+/// The LoRA step with two sequences of 4,096 tokens takes this time on an H200 (ci/baselines/h200-sxm).
+constexpr double step_seconds_of_gpu = 0.45, step_seconds_of_host = 0.01;
+
+}  // namespace
+
+/// The rows run only on request, because they write a file. The waived row says so.
+void register_loader(Session& session) {
+  session.add({"loader/of:tokens",
+               {},
+               0,
+               [](Device&) -> std::unique_ptr<Work> {
+                 throw Unsupported("it is measured only on request: --benchmark_filter='loader/workers'");
+               },
+               nullptr});
+  LoaderSpec spec{.folder = session.options().checkpoint_folder(), .rank = session.rank(), .ranks = session.ranks()};
+  spec.step_seconds = session.has_gpus() ? step_seconds_of_gpu : step_seconds_of_host;
+  if (!session.has_gpus()) spec.documents = 2048, spec.seq = 512;
+  for (const int workers : {1, 4}) {
+    spec.workers = workers;
+    const double samples = static_cast<double>(spec.batches * spec.batch);
+    Measurement row = measurement_of(spec, [samples](const Cost& cost, double seconds, int) -> Metrics {
+      return {{"samples_per_s", samples / seconds}, {"loader_gb_per_s", cost.bytes / seconds / 1e9}};
+    });
+    row.on_request = true;
+    session.add(std::move(row));
+  }
+}
+
+}  // namespace shakedown

@@ -1,0 +1,104 @@
+#include "kernels/loader/corpus.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include "base/files.hpp"
+#include "kernels/reference.hpp"
+
+namespace shakedown::loader {
+
+namespace {
+
+constexpr std::uint64_t format_of_file = 0x31736e656b6f7473;  // "stokens1"
+constexpr std::size_t header_words = 2;                       // the format and the number of documents
+constexpr std::size_t shortest = 32, longest = 2047;
+constexpr Token vocabulary = 50'000;
+
+template <class T>
+void write_values(std::ofstream& file, const std::vector<T>& values) {
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(T)));
+}
+
+void read_bytes(int file, const std::filesystem::path& path, std::span<std::byte> out, std::size_t from) {
+  for (std::size_t done = 0; done < out.size();) {
+    const auto got = ::pread(file, out.data() + done, out.size() - done, static_cast<off_t>(from + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse_to_read(path, std::error_code(errno, std::generic_category()));
+    if (got == 0) {
+      throw InputError(fmt::format("{}: ends after {} bytes, but has {} more by its header; write it again",
+                                   path.string(), from + done, out.size() - done));
+    }
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace
+
+std::size_t MadeCorpus::length(std::size_t document) const {
+  return shortest + reference::mix(reference::mix(seed) + document) % (longest - shortest + 1);
+}
+
+Token MadeCorpus::token(std::size_t document, std::size_t position) const {
+  return 1 + static_cast<Token>(reference::mix((seed << 48) ^ (document << 16) ^ position) % (vocabulary - 1));
+}
+
+void write_corpus(const std::filesystem::path& path, const MadeCorpus& made) {
+  std::ofstream file(path, std::ios::binary);
+  std::vector<std::uint64_t> head{format_of_file, made.documents};
+  std::uint64_t end = 0;
+  for (std::size_t d = 0; d < made.documents; ++d) head.push_back(end += made.length(d));
+  write_values(file, head);
+  std::vector<Token> tokens;
+  for (std::size_t d = 0; d < made.documents && file; ++d) {
+    tokens.resize(made.length(d));
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = made.token(d, i);
+    write_values(file, tokens);
+  }
+  file.close();
+  if (!file) throw CannotWrite(path.string() + ": cannot be written: " + std::generic_category().message(errno));
+}
+
+Corpus::Corpus(const std::filesystem::path& path) : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (file_.get() < 0) refuse_to_read(path, std::error_code(errno, std::generic_category()));
+  std::array<std::uint64_t, header_words> head{};
+  read_bytes(file_.get(), path, std::as_writable_bytes(std::span(head)), 0);
+  if (head[0] != format_of_file) throw InputError(path.string() + ": not a file of tokens; name another");
+  const auto size = static_cast<std::uint64_t>(::lseek(file_.get(), 0, SEEK_END));
+  const std::uint64_t most = (size - sizeof head) / sizeof(std::uint64_t);
+  if (head[1] == 0 || head[1] > most) {
+    throw InputError(
+        fmt::format("{}: has {} documents by its header, but {} bytes; write it again", path.string(), head[1], size));
+  }
+  ends_.resize(head[1]);
+  read_bytes(file_.get(), path, std::as_writable_bytes(std::span(ends_)), sizeof head);
+  std::uint64_t last = 0;
+  for (const auto end : ends_) {
+    if (end < last) throw InputError(path.string() + ": its documents are not in order; write it again");
+    last = end;
+  }
+  const std::uint64_t needed = sizeof head + ends_.size() * sizeof(std::uint64_t) + last * sizeof(Token);
+  if (last > size || size < needed) {
+    throw InputError(fmt::format("{}: has {} of {} bytes; write it again", path.string(), size, needed));
+  }
+}
+
+std::size_t Corpus::length(std::size_t document) const { return ends_.at(document) - begin_of(document); }
+
+void Corpus::read(std::size_t document, std::size_t first, std::span<Token> out) const {
+  const std::size_t tokens = sizeof(std::uint64_t) * (header_words + ends_.size());
+  read_bytes(file_.get(), path_, std::as_writable_bytes(out), tokens + sizeof(Token) * (begin_of(document) + first));
+}
+
+void Corpus::drop_cache() const {
+  static_cast<void>(::fdatasync(file_.get()));
+  static_cast<void>(::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED));
+}
+
+}  // namespace shakedown::loader
