@@ -1,10 +1,12 @@
 // The collectives except AllReduce: all_gather, reduce_scatter, alltoall, broadcast, reduce, and sendrecv around a
-// ring.
+// ring. On request, also an exchange of unequal parts, alltoallv.
 //
 //   mpirun -np 4 build/bench/bench_collectives --benchmark_filter=op:all_gather
+//   mpirun -np 4 build/bench/bench_collectives --benchmark_filter=op:alltoallv
 #include <set>
 
 #include "bench/collective.hpp"
+#include "kernels/ops/exchange.hpp"
 
 namespace shakedown {
 
@@ -23,6 +25,21 @@ std::set<std::size_t> sizes_for(const Session& session) {
   return sizes;
 }
 
+/// Adds an exchange of equal parts (skew 0) and one of unequal parts. No stored run has them.
+void add_exchanges(Session& session) {
+  if (session.ranks() == 1) return;
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  for (const int skew : {0, 2}) {
+    const ExchangeSpec spec{session.has_gpus() ? 1024 * mib : 4 * mib, session.ranks(), skew};
+    const auto busiest = static_cast<double>(ExchangeParts(spec).busiest());
+    Measurement row = measurement_of(spec, [busiest](const Cost&, double seconds, int) -> Metrics {
+      return {{"busiest_gb_per_s", busiest / seconds / 1e9}, {"latency_us", seconds * 1e6}};
+    });
+    row.on_request = true;
+    session.add(std::move(row));
+  }
+}
+
 }  // namespace
 
 void register_collectives(Session& session) {
@@ -32,6 +49,7 @@ void register_collectives(Session& session) {
     }
     for (const auto bytes : sizes_for(session)) add_inside_hosts(session, CollectiveSpec{op, DType::f32, bytes});
   }
+  add_exchanges(session);
 }
 
 }  // namespace shakedown

@@ -10,6 +10,7 @@
 #include "kernels/chase.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
+#include "kernels/ops/exchange.hpp"
 #include "kernels/ops/gemm.hpp"
 #include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
@@ -157,6 +158,29 @@ TEST(Layout, GivesEveryRankAPart) {
   EXPECT_EQ(scattered.out, 256u);
   EXPECT_EQ(layout({CollectiveOp::alltoall, DType::f32, 1024, 4}).in, 1024u);
   EXPECT_EQ(layout({CollectiveOp::broadcast, DType::f32, 1024, 4}).part, 1024u);
+}
+
+TEST(Exchange, SendsAllBytesOfARankInPartsThatDifferByItsSkew) {
+  constexpr std::size_t bytes = 1'000'004, ranks = 7;
+  for (const int skew : {0, 2}) {
+    const ExchangeParts parts(ExchangeSpec{bytes, ranks, skew});
+    std::size_t received = 0;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      EXPECT_EQ(parts.sent_at(from, ranks), bytes);
+      std::set<std::size_t> sizes;
+      for (std::size_t to = 0; to < ranks; ++to) sizes.insert(parts.of(from, to));
+      const auto ratio = static_cast<double>(*sizes.rbegin()) / static_cast<double>(*sizes.begin());
+      EXPECT_GE(ratio, skew == 0 ? 1 : 1.5);
+      EXPECT_LE(ratio, 1.001 * std::exp(skew));
+      received += parts.received(from);
+      EXPECT_LE(parts.received(from), parts.largest_received());
+    }
+    EXPECT_EQ(received, ranks * bytes) << "every byte has a receiver";
+    EXPECT_LT(parts.busiest(), parts.largest_received());
+  }
+  EXPECT_EQ(key(ExchangeSpec{4096, 2, 2}), "collectives/op:alltoallv/skew:2/dtype:f32/bytes:4096");
+  const ExchangeParts few(ExchangeSpec{4, 3, 0});
+  EXPECT_EQ(few.received(2), 12U) << "the last part has what is left";
 }
 
 TEST(Layout, CutsPartsToWholeVectorsOrElementsButLeavesOne) {

@@ -24,6 +24,7 @@ constexpr std::array words_of_parts{
     Word{"op", "all_gather", "AllGather"},
     Word{"op", "reduce_scatter", "ReduceScatter"},
     Word{"op", "alltoall", "AllToAll"},
+    Word{"op", "alltoallv", "AllToAllv"},
     Word{"op", "broadcast", "Broadcast"},
     Word{"op", "reduce", "Reduce"},
     Word{"op", "sendrecv", "SendRecv"},
@@ -53,6 +54,9 @@ constexpr std::array words_of_parts{
     Word{"shift", "", "shift #"},
     Word{"rank", "", "rank #"},
     Word{"batch", "", "batch #"},
+    Word{"skew", "", "skew #"},
+    Word{"workers", "", "# workers"},
+    Word{"prefetch", "", "# batches ahead"},
     Word{"seq", "", "# tokens"},
 };
 

@@ -122,6 +122,8 @@ constexpr std::array catalogue{
            .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = collective_busbw, .work = giga_bytes_on_bus, .may_lack = same_time},
     Metric{.family = "collectives", .name = "algbw_gb_per_s", .what = "algorithm bandwidth of a collective", .shared = yes,
            .ceiling = collective_algbw, .work = giga_bytes, .may_lack = same_time},
+    Metric{.family = "collectives", .name = "busiest_gb_per_s", .what = "rate of the rank that sends or receives most in an alltoallv",
+           .shared = yes, .of_slowest = yes, .harmless = shown, .may_lack = "other collectives have busbw"},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
            .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
     Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "bus bandwidth of a pair of hosts over one rail, or of AllReduce over all rails",

@@ -13,6 +13,7 @@
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/ops/collective.hpp"
+#include "kernels/ops/exchange.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
 namespace shakedown::cuda {
@@ -161,6 +162,12 @@ TEST_F(OnGpu, CollectivesOfOneRank) {
     for (const std::size_t bytes : {std::size_t{4}, std::size_t{1004}, std::size_t{16} << 20}) {
       expect_work_is_checked(CollectiveSpec{op, DType::f32, bytes}, bytes / 4);
     }
+  }
+}
+
+TEST_F(OnGpu, ExchangesUnequalPartsOfOneRank) {
+  for (const std::size_t bytes : {std::size_t{4}, std::size_t{1004}, std::size_t{16} << 20}) {
+    expect_work_is_checked(ExchangeSpec{bytes, 1, 2}, bytes / 4);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/host/tile_product.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
+#include "kernels/ops/exchange.hpp"
 #include "kernels/ops/gemm.hpp"
 #include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
@@ -338,6 +339,12 @@ TEST_F(HostBackend, MovesAndSumsByEveryCollective) {
                         CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
     for (const std::size_t bytes : {4u, 8u, 1000008u}) check_all_ways(CollectiveSpec{op, DType::f32, bytes});
   }
+}
+
+TEST_F(HostBackend, ExchangesUnequalParts) {
+  for (const std::size_t bytes : {4u, 1000008u}) check_all_ways(ExchangeSpec{bytes, 1, 2});
+  EXPECT_THROW(device_->prepare(ExchangeSpec{1001, 1, 0}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(ExchangeSpec{1000, 2, 0})->connect(group_), std::logic_error);
 }
 
 TEST_F(HostBackend, TrainsASmallModel) {
