@@ -28,6 +28,7 @@ bool is_of_any_family(const Finding& finding) {
 // Returns the families that a figure is compared with (thresholds/rules/crosscheck.cpp).
 std::vector<std::string> compared_with(const Finding& finding) {
   if (finding.judgement != Judgement::crosscheck) return {};
+  if (finding.code == Code::reference_gpus) return {"gemm"};
   if (finding.key.family() == "allreduce") return {"p2p"};
   if (finding.key.family() == "lora_step") return {"gemm", "allreduce"};
   return {};
@@ -66,6 +67,7 @@ bool has_hosts_of(const Finding& finding, const Verdict& before, const Verdict& 
 // True if the later run measured this row on the hosts of the finding, and with the same devices.
 bool was_measured(const Finding& finding, const Verdict& before, const Verdict& after) {
   if (!has_hosts_of(finding, before, after)) return false;
+  if (finding.code == Code::reference_gpus) return !after.compared_gpus.empty();
   if (finding.key.family() == "machine") return true;
   const auto is_row = [&](const auto& row) { return row.key == finding.key; };
   return (!before.backend || after.backend == before.backend) &&

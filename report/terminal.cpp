@@ -43,8 +43,7 @@ std::string findings_table(const std::vector<const Finding*>& findings, Terminal
 
 // True for a figure that a culprit already explains.
 bool is_repeat(const Verdict& verdict, const Finding& finding) {
-  constexpr std::array codes{Code::limit,      Code::peers,   Code::scatter, Code::clock,
-                             Code::crosscheck, Code::silicon, Code::pairs};
+  constexpr std::array codes{Code::limit, Code::peers, Code::scatter, Code::clock, Code::crosscheck, Code::pairs};
   return finding.counts() && finding.status == Status::fail &&
          std::find(codes.begin(), codes.end(), finding.code) != codes.end() &&
          std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
@@ -251,6 +250,22 @@ std::string scaling(const Verdict& verdict, TerminalStyle style) {
   return table.text(style.table());
 }
 
+// Prints each GPU compared with stored GPUs of its model.
+std::string compared_gpus(const Verdict& verdict, TerminalStyle style) {
+  if (verdict.compared_gpus.empty() || !style.all) return "";
+  Table table(
+      {{"GPU, against stored GPUs"}, {"GEMM"}, {"work per clock"}, {"chip's clock"}, {"clock by heat"}, {"slower by"}});
+  for (const GpuComparison& of : verdict.compared_gpus) {
+    table.add({{short_text(of.gpu)},
+               {signed_percent(of.tflops)},
+               {signed_percent(of.work)},
+               {signed_percent(of.chip)},
+               {signed_percent(of.heat)},
+               {of.cause == SlowerBy::nothing ? "-" : std::string(name(of.cause))}});
+  }
+  return table.text(style.table());
+}
+
 // Returns the text with one empty line between its blocks, and none after the last.
 std::string joined_blocks(const std::vector<std::string>& blocks) {
   std::string out;
@@ -326,8 +341,9 @@ std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
   if (is_good(state) && !style.all) return headline + "\n" + good_text(verdict, style) + last;
   const auto block = [](const std::string& text) { return text.empty() ? "" : "\n" + text; };
   return headline + "\n" + culprits_text(verdict, style) + findings(verdict, style) +
-         printable(reasons(verdict, style)) + block(unjudged(verdict, style)) + block(scaling(verdict, style)) + "\n" +
-         printable(judgements_text(verdict)) + fleet(verdict, style) + notes(verdict) + last;
+         printable(reasons(verdict, style)) + block(unjudged(verdict, style)) + block(scaling(verdict, style)) +
+         block(compared_gpus(verdict, style)) + "\n" + printable(judgements_text(verdict)) + fleet(verdict, style) +
+         notes(verdict) + last;
 }
 
 std::string terminal_text(const Regression& regression, TerminalStyle style) {

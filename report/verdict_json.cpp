@@ -134,6 +134,12 @@ void members(Archive& archive, ScalingPoint& point) {
 }
 
 template <class Archive>
+void members(Archive& archive, GpuComparison& of) {
+  archive("gpu", of.gpu)("products", of.products)("tflops", of.tflops)("work", of.work);
+  archive("highest_work", of.highest_work)("chip", of.chip)("heat", of.heat)("cause", of.cause);
+}
+
+template <class Archive>
 void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   if constexpr (std::same_as<Archive, Writer>) archive("headline", text_and_next(headline_of(v)));
@@ -155,7 +161,7 @@ void members(Archive& archive, Verdict& v) {
   archive.younger("culprits", v.culprits).younger("judgements", v.summaries).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
-  archive.younger("scaling", v.scaling);
+  archive.younger("scaling", v.scaling).younger("compared_gpus", v.compared_gpus);
 }
 
 namespace {

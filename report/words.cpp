@@ -20,17 +20,6 @@ bool is_remark(const Finding& finding) {
   return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
 }
 
-// Shortens the UUID to its first eight digits. Together with rank and host, they are enough to identify a GPU of a
-// cluster.
-std::string short_text(Culprit place) {
-  constexpr std::size_t digits = 8;
-  if (place.uuid) {
-    place.uuid = place.uuid->substr(0, place.uuid->find('-') + 1 + digits);
-    place.pci.reset();
-  }
-  return text(place);
-}
-
 // Returns the common beginning of all keys, such as "preflight/of:folder" or "p2p/...". If the keys have no common
 // beginning, returns their families.
 std::string common_text(const std::vector<std::string>& keys) {
@@ -71,6 +60,15 @@ bool is_long_remark(const Finding& finding) {
 std::string limit_text(const Finding& finding) {
   if (!finding.limit) return "-";
   return joined_words(std::string(name(finding.limit->kind)), number_text(finding.limit->value));
+}
+
+std::string short_text(Culprit place) {
+  constexpr std::size_t digits = 8;
+  if (place.uuid) {
+    place.uuid = place.uuid->substr(0, place.uuid->find('-') + 1 + digits);
+    place.pci.reset();
+  }
+  return text(place);
 }
 
 std::string worst_text(const Finding& finding) {
@@ -130,7 +128,9 @@ std::string efficiency_text(const ScalingPoint& point) {
   return point.efficiency ? fmt::format("{:.1f} %", 100 * *point.efficiency) : "-";
 }
 
-std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+std::string signed_percent(double share) {
+  return fmt::format("{:+.1f} %", std::round(1000 * share) / 10 + 0.0);  // never "-0.0 %"
+}
 
 std::vector<std::string> levels_text(const Verdict& verdict) {
   std::vector<std::string> texts;

@@ -43,6 +43,10 @@ std::string unjudged_text(const Verdict&);
 /// Returns "98.8 %" of the expected value; "-" if no value is expected.
 std::string efficiency_text(const ScalingPoint&);
 
+/// Returns a rank with the first eight digits of its UUID, which identify a GPU of a cluster together with rank and
+/// host.
+std::string short_text(Culprit);
+
 /// Returns "-2.3 %" or "+0.4 %".
 std::string signed_percent(double share);
 

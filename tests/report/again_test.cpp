@@ -44,6 +44,17 @@ TEST(Again, MeasuresTheFamiliesThatFailedAndThoseTheyAreComparedWith) {
   EXPECT_EQ(families_again(of({bad, open})), (Families{"preflight", "hbm"})) << "a warning failed nothing";
 }
 
+TEST(Again, MeasuresProductsOfAGpuThatWasComparedWithStoredOnes) {
+  Finding less = finding("machine/reference_gpus/rank:0", Status::fail, 0.96, Code::reference_gpus);
+  less.judgement = Judgement::crosscheck;
+  const Verdict before = of({less});
+  EXPECT_EQ(families_again(before), (Families{"preflight", "gemm"}));
+  Verdict after = of({});
+  EXPECT_NE(again_text("run-1", before, after, {}).find("not measured"), std::string::npos) << "no GPU was compared";
+  after.compared_gpus.resize(1);
+  EXPECT_EQ(again_text("run-1", before, after, {}).find("not measured"), std::string::npos);
+}
+
 TEST(Again, MeasuresAllWhereAFailureIsOfNoSingleFamily) {
   for (const Code code : {Code::errors, Code::crashed, Code::complete, Code::slowdown, Code::memory}) {
     EXPECT_EQ(families_again(of({finding("machine/x", Status::fail, 1, code)})), Families()) << name(code);

@@ -77,7 +77,7 @@ void classify(Finding& finding, Code code, std::size_t times) {
     case Code::population:
     case Code::clock:
     case Code::crosscheck:
-    case Code::silicon:
+    case Code::reference_gpus:
     case Code::baseline:
     case Code::scaling:
     case Code::pairs:

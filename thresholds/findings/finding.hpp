@@ -45,7 +45,7 @@ enum class Code {
   population,
   clock,
   crosscheck,
-  silicon,
+  reference_gpus,
   baseline,
   scaling,
   pairs,
@@ -70,10 +70,10 @@ enum class Code {
 };
 constexpr auto words(Code) {
   return names("limit", "fact", "scatter", "untrue", "wrong_data", "error", "not_measured", "waiver",
-               "software_missing", "no_reference", "peers", "in_doubt", "population", "clock", "crosscheck", "silicon",
-               "baseline", "scaling", "pairs", "series", "complete", "run_id", "backend", "ranks", "hosts", "gpus",
-               "unique_devices", "fault", "crashed", "driver_answers", "absent", "start_attempts", "errors", "slowdown",
-               "memory", "nccl_transport", "nccl_network");
+               "software_missing", "no_reference", "peers", "in_doubt", "population", "clock", "crosscheck",
+               "reference_gpus", "baseline", "scaling", "pairs", "series", "complete", "run_id", "backend", "ranks",
+               "hosts", "gpus", "unique_devices", "fault", "crashed", "driver_answers", "absent", "start_attempts",
+               "errors", "slowdown", "memory", "nccl_transport", "nccl_network");
 }
 
 /// How certain a finding is. twice, once: the number of independent measurements of a figure with noise. event:

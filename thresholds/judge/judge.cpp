@@ -20,7 +20,7 @@
 #include "thresholds/rules/leaked_memory.hpp"
 #include "thresholds/rules/machine.hpp"
 #include "thresholds/rules/port_errors.hpp"
-#include "thresholds/rules/silicon.hpp"
+#include "thresholds/rules/reference_gpus.hpp"
 #include "thresholds/rules/start.hpp"
 #include "thresholds/rules/transport.hpp"
 #include "thresholds/rules/validity.hpp"
@@ -272,10 +272,11 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
   const CrossChecks checks = cross_check(measured.benchmarks, options.families);
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
   append(verdict, chosen(checks.findings, [](const Finding& finding) { return !finding.good(); }));
-  if (profile != nullptr && profile->silicon && options.families.contains("gemm")) {
-    SiliconJudgement silicon = judge_silicon(measured, *profile->silicon);
-    if (!silicon.summary.empty()) speak(Judgement::crosscheck, std::move(silicon.summary));
-    append(verdict, std::move(silicon.findings));
+  if (profile != nullptr && profile->reference_gpus && options.families.contains("gemm")) {
+    ReferenceJudgement reference = judge_by_reference_gpus(measured, *profile->reference_gpus);
+    if (!reference.summary.empty()) speak(Judgement::crosscheck, std::move(reference.summary));
+    append(verdict, std::move(reference.findings));
+    verdict.compared_gpus = std::move(reference.gpus);
   }
   if (references.baseline) judge_by_baseline(measured, references, options.families, verdict);
   if (!references.scaling.empty()) {

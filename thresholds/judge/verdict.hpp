@@ -70,7 +70,8 @@ struct Verdict {
   FleetLines fleet;
   /// Figures of benchmarks that were also measured with other numbers of nodes or ranks.
   std::vector<ScalingPoint> scaling;
-  std::vector<std::string> notes;  // notes for the user about the judgement
+  std::vector<GpuComparison> compared_gpus;  // with stored GPUs of their model
+  std::vector<std::string> notes;            // notes for the user about the judgement
 
   /// True if a part of the whole run was not requested.
   bool is_partial() const { return is_gate || filter || (!asked.all() && families < known_families); }

@@ -174,7 +174,7 @@ void include_part(const Yaml& name, Profile& profile, Files& files) {
 Profile load_profile(const fs::path& file, Files& files) {
   const Yaml& yaml = files[file];
   const Members members = yaml.members({"schema", "profile", "match", "gpus_per_host", "peak", "repeatability",
-                                        "unjudged", "silicon", "include", "rules"});
+                                        "unjudged", "reference_gpus", "include", "rules"});
   require_schema(members, yaml);
   require_name(members, "profile", yaml, file);
   Profile profile;
@@ -185,7 +185,7 @@ Profile load_profile(const fs::path& file, Files& files) {
     profile.gpus_per_host = count->second.integer();
     if (*profile.gpus_per_host < 1) count->second.refuse("gpus_per_host must be at least 1; correct it");
   }
-  if (members.contains("silicon")) profile.silicon = read_silicon(members.at("silicon"));
+  if (members.contains("reference_gpus")) profile.reference_gpus = read_reference_gpus(members.at("reference_gpus"));
   if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
   if (const auto part = members.find("include"); part != members.end()) {
     for (const Yaml& name : part->second.is_list() ? part->second.items() : std::vector{part->second}) {

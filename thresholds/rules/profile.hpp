@@ -16,7 +16,7 @@
 #include "thresholds/findings/seen.hpp"
 #include "thresholds/findings/severity.hpp"
 #include "thresholds/results/results.hpp"
-#include "thresholds/rules/silicon.hpp"
+#include "thresholds/rules/reference_gpus.hpp"
 
 namespace shakedown {
 
@@ -102,9 +102,9 @@ struct Profile {
   std::optional<int> gpus_per_host = std::nullopt;  // number of GPUs in each host of this kind of machine
   // For every timed row, with or without a rule: a row with fewer samples, or with a larger cv, is inconclusive.
   std::optional<int> samples_min = std::nullopt;
-  std::map<std::string, double> cv_max = {};  // by family
-  std::vector<std::string> excused = {};      // families that need no judgement at this site
-  std::optional<Silicon> silicon = {};        // what stored GPUs of this model reached in GEMM
+  std::map<std::string, double> cv_max = {};         // by family
+  std::vector<std::string> excused = {};             // families that need no judgement at this site
+  std::optional<ReferenceGpus> reference_gpus = {};  // stored GPUs of this model
 };
 
 /// Reads one profile, or all profiles of a folder, sorted by name. Members that several profiles have in common are in
