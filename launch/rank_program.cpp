@@ -305,8 +305,9 @@ Ending RankProgram::run(Signals& signals) {
     const int most = may_be_one_host && !is_one_host ? max_starts_to_name_host : max_starts;
     if (starts >= most || gate_) {
       const auto each = starts == 1 ? "" : ", in each of " + std::to_string(starts) + " launches";
-      throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " +
-                      (named.empty() ? why : named) + "; the log has the launcher's messages");
+      const auto what = named.empty() || rank_death(heard_) ? why : named + " in one of them, in others " + why;
+      throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " + what +
+                      "; the log has the launcher's messages");
     }
     complain(ending, "crashed during startup, launch " + std::to_string(starts) + " of " + std::to_string(most) + " (" +
                          why + ")");

@@ -1,6 +1,8 @@
 // A data loader with page-locked slots, from which a copy engine moves the batches to the GPU.
-#include <cstring>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/cuda_device.hpp"
@@ -27,6 +29,8 @@ class CudaBatches final : public loader::BatchMemory {
   void send(std::size_t i) override {
     const auto from = std::as_bytes(slot(i));
     check(cudaMemcpyAsync(device_.data(), from.data(), from.size(), cudaMemcpyHostToDevice, gpu_.stream()));
+    add_checksum(gpu_, static_cast<const std::uint64_t*>(device_.data()), from.size() / sizeof(std::uint64_t),
+                 static_cast<unsigned long long*>(sum_.data()));
     gpu_.synchronize();
   }
   std::vector<loader::Token> received() override {
@@ -36,8 +40,15 @@ class CudaBatches final : public loader::BatchMemory {
     gpu_.synchronize();
     return tokens;
   }
+  std::uint64_t sum() override {
+    std::uint64_t value = 0;
+    check(cudaMemcpyAsync(&value, sum_.data(), sizeof value, cudaMemcpyDeviceToHost, gpu_.stream()));
+    gpu_.synchronize();
+    return value;
+  }
   void poison() override {
     cuda::poison(gpu_, device_);
+    gpu_.fill(sum_, 0);
     gpu_.synchronize();
   }
   void flip_one_bit() override { cuda::flip_one_bit(gpu_, device_); }
@@ -46,7 +57,7 @@ class CudaBatches final : public loader::BatchMemory {
   std::size_t tokens_;
   const Gpu& gpu_;
   Pinned slots_;
-  Buffer device_;
+  Buffer device_, sum_{sizeof(std::uint64_t)};
 };
 
 }  // namespace

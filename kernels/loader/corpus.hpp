@@ -26,13 +26,14 @@ struct MadeCorpus {
   Token token(std::size_t document, std::size_t position) const;
 };
 
-/// Writes made documents to a file. Errors: CannotWrite.
-void write_corpus(const std::filesystem::path&, const MadeCorpus&);
+/// Makes a file of documents in a folder. The file has no name, so it vanishes with the process. Errors: InputError.
+Descriptor make_corpus(const std::filesystem::path& folder, const MadeCorpus&);
 
 /// A file of documents that is open. Reads are safe from several threads.
 class Corpus {
  public:
-  /// Errors: InputError if the file is missing, truncated or in another format.
+  /// Errors: InputError if the file cannot be read, is truncated, or has another format. `path` names it in errors.
+  Corpus(Descriptor, std::filesystem::path);
   explicit Corpus(const std::filesystem::path&);
 
   std::size_t documents() const { return ends_.size(); }

@@ -21,24 +21,14 @@ Loader::Loader(const Corpus& corpus, const Part& part, int workers, std::vector<
     throw InputError("the documents have fewer than " + std::to_string(part.seq) +
                      " tokens, the length of a sequence; add documents");
   }
-  for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  for (int i = 0; i < workers; ++i) workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
 }
 
-Loader::~Loader() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  is_free_.notify_all();
-  for (auto& worker : workers_) worker.join();
-}
-
-std::size_t Loader::take() {
+std::optional<std::size_t> Loader::take() {
   std::unique_lock lock(mutex_);
   const auto slot = static_cast<std::size_t>(next_ % slots_.size());
-  is_filled_.wait(lock, [&] { return ready_[slot] || error_; });
-  if (!ready_[slot]) std::rethrow_exception(error_);
-  return slot;
+  is_filled_.wait(lock, [&] { return ready_[slot] || !error_.empty(); });
+  return ready_[slot] ? std::optional(slot) : std::nullopt;
 }
 
 void Loader::release() {
@@ -65,25 +55,19 @@ void Loader::resume() {
   is_free_.notify_all();
 }
 
-void Loader::work() {
+void Loader::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    is_free_.wait(lock, [&] { return stop_ || (!paused_ && !error_ && claimed_ < next_ + slots_.size()); });
-    if (stop_) return;
+  const auto may_read = [&] { return !paused_ && error_.empty() && claimed_ < next_ + slots_.size(); };
+  while (is_free_.wait(lock, stop, may_read)) {
     const std::uint64_t step = claimed_++;
     const auto slot = static_cast<std::size_t>(step % slots_.size());
     ++busy_;
     lock.unlock();
-    std::exception_ptr error;
-    try {
-      fill(step, slots_[slot]);
-    } catch (...) {  // the error belongs to the caller of take
-      error = std::current_exception();
-    }
+    const auto error = input_error_of([&] { fill(step, slots_[slot]); });
     lock.lock();
     --busy_;
-    if (error && !error_) error_ = error;
-    ready_[slot] = !error;
+    if (error_.empty()) error_ = error;
+    ready_[slot] = error.empty();
     is_filled_.notify_one();
   }
 }

@@ -5,10 +5,12 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,10 +37,11 @@ class Loader {
   Loader(const Corpus&, const Part&, int workers, std::vector<std::span<Token>> slots, std::uint64_t first_step = 0);
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
-  ~Loader();
 
-  /// Waits for the batch of the next step and returns its slot. Errors: the first error of a worker.
-  std::size_t take();
+  /// Waits for the batch of the next step and returns its slot; nullopt if a worker could not read it (error).
+  std::optional<std::size_t> take();
+  /// Returns the first error of a worker; valid after take has returned nullopt.
+  const std::string& error() const { return error_; }
   /// Gives the slot of the last take back to the workers.
   void release();
   /// Returns the step of the next take.
@@ -50,7 +53,7 @@ class Loader {
   void resume();
 
  private:
-  void work();
+  void work(const std::stop_token&);
   void fill(std::uint64_t step, std::span<Token> slot);
   std::shared_ptr<const Packing> packing_of(std::uint64_t epoch);
 
@@ -61,13 +64,14 @@ class Loader {
   std::uint64_t epoch_ = 0;
   std::uint64_t sequences_;  // in an epoch
   std::mutex packing_mutex_, mutex_;
-  std::condition_variable is_free_, is_filled_;  // the workers wait for the first, take and pause for the second
-  std::uint64_t next_, claimed_;  // the next step to take, and to read
+  std::condition_variable_any is_free_;  // the workers wait for it
+  std::condition_variable is_filled_;    // take and pause wait for it
+  std::uint64_t next_, claimed_;         // the next step to take, and to read
   std::vector<bool> ready_;
-  std::exception_ptr error_;
+  std::string error_;
   int busy_ = 0;
-  bool paused_ = false, stop_ = false;
-  std::vector<std::thread> workers_;  // last member, because the workers use the others
+  bool paused_ = false;
+  std::vector<std::jthread> workers_;  // last member, because the workers use the others
 };
 
 }  // namespace shakedown::loader

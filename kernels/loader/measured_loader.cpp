@@ -1,48 +1,52 @@
 #include "kernels/loader/measured_loader.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/files.hpp"
-#include "base/statistics.hpp"
+#include "kernels/loader/packing.hpp"
+#include "kernels/reference.hpp"
 
 namespace shakedown::loader {
 
-namespace {
+std::uint64_t checksum_of(std::span<const Token> tokens) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; 2 * i + 1 < tokens.size(); ++i) {
+    const std::uint64_t word = tokens[2 * i] | static_cast<std::uint64_t>(tokens[2 * i + 1]) << 32;
+    sum += reference::mix(word ^ reference::mix(i));
+  }
+  return sum;
+}
 
-constexpr int waiting_steps = 5;
+MadeStream::MadeStream(const MadeCorpus& made, std::size_t seq, std::uint64_t seed)
+    : made_(made), seq_(seq), seed_(seed) {
+  std::uint64_t tokens = 0;
+  for (std::size_t d = 0; d < made.documents; ++d) tokens += made.length(d) + 1;
+  sequences_ = std::max<std::uint64_t>(tokens / seq, 1);
+  begin(0);
+}
 
-using Clock = std::chrono::steady_clock;
+void MadeStream::begin(std::uint64_t epoch) {
+  epoch_ = epoch;
+  order_ = shuffled(made_.documents, seed_, epoch);
+  place_ = 0;
+  first_ = 0;
+}
 
-/// A file that this process has made. It has no name any more, so that it vanishes with the process.
-Corpus made_corpus(const MadeCorpus& made, const std::filesystem::path& folder, int rank) {
-  const auto path = folder / fmt::format("shakedown-tokens.{}.{}", ::getpid(), rank);
-  const auto remove = [&] {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  };
-  try {
-    write_corpus(path, made);
-    Corpus corpus(path);
-    remove();
-    return corpus;
-  } catch (...) {
-    remove();
-    throw;
+void MadeStream::write(std::uint64_t sequence, std::span<Token> out) {
+  const std::uint64_t start = sequence % sequences_ * seq_;
+  if (sequence / sequences_ != epoch_ || start < first_) begin(sequence / sequences_);
+  for (std::uint64_t i = 0; i < out.size(); ++i) {
+    while (start + i > first_ + made_.length(order_[place_])) first_ += made_.length(order_[place_++]) + 1;
+    const auto at = static_cast<std::size_t>(start + i - first_);
+    out[i] = at == made_.length(order_[place_]) ? end_of_document : made_.token(order_[place_], at);
   }
 }
 
-}  // namespace
-
 MeasuredLoader::MeasuredLoader(const LoaderSpec& spec, std::unique_ptr<BatchMemory> memory)
-    : spec_(spec), made_{.documents = spec.documents}, memory_(std::move(memory)) {}
-
-MeasuredLoader::~MeasuredLoader() = default;
+    : spec_(spec), stream_({.documents = spec.documents}, spec.seq, part().seed), memory_(std::move(memory)) {}
 
 Part MeasuredLoader::part() const {
   return {.batch = spec_.batch, .seq = spec_.seq, .rank = spec_.rank, .ranks = spec_.ranks};
@@ -50,7 +54,7 @@ Part MeasuredLoader::part() const {
 
 void MeasuredLoader::connect(Group& group) {
   const auto why = input_error_of([&] {
-    corpus_.emplace(made_corpus(made_, spec_.folder, spec_.rank));
+    corpus_.emplace(make_corpus(spec_.folder, {.documents = spec_.documents}), spec_.folder);
     std::vector<std::span<Token>> slots;
     for (int i = 0; i < spec_.prefetch; ++i) slots.push_back(memory_->slot(static_cast<std::size_t>(i)));
     loader_ = std::make_unique<Loader>(*corpus_, part(), spec_.workers, std::move(slots));
@@ -64,68 +68,56 @@ void MeasuredLoader::connect(Group& group) {
 }
 
 void MeasuredLoader::stage(int /*repeats*/) {
-  if (obstacle_.empty()) loader_->pause();
-}
-
-void MeasuredLoader::take() {
-  loader_->resume();
-  const auto slot = loader_->take();
-  memory_->send(slot);
-  last_ = loader_->step();
-  loader_->release();
-}
-
-void MeasuredLoader::enqueue() {
-  for (std::size_t i = 0; i < spec_.batches && obstacle_.empty(); ++i) take();
-}
-
-void MeasuredLoader::reset() {
-  last_.reset();
   memory_->poison();
   if (!obstacle_.empty()) return;
   loader_->pause();
   corpus_->drop_cache();
+  first_ = end_ = loader_->step();
+}
+
+void MeasuredLoader::enqueue() {
+  if (!obstacle_.empty()) return;
+  loader_->resume();
+  for (std::size_t i = 0; i < spec_.batches && failed_.empty(); ++i) {
+    const auto slot = loader_->take();
+    if (!slot) {
+      failed_ = loader_->error();
+      return;
+    }
+    memory_->send(*slot);
+    loader_->release();
+    end_ = loader_->step();
+  }
+}
+
+void MeasuredLoader::reset() { stage(0); }
+
+std::vector<Token> MeasuredLoader::expected(std::uint64_t step) {
+  std::vector<Token> tokens(spec_.batch * spec_.seq);
+  for (std::size_t i = 0; i < spec_.batch; ++i) {
+    stream_.write(part().sequence(step, i), std::span(tokens).subspan(i * spec_.seq, spec_.seq));
+  }
+  return tokens;
 }
 
 Check MeasuredLoader::verify() {
-  if (!last_) return {};
+  if (!failed_.empty()) return {1, 1, failed_};
+  if (first_ == end_) return {};
   Checker checker;
+  std::uint64_t sum = 0;
+  std::vector<Token> want;
+  for (auto step = first_; step < end_; ++step) {
+    want = expected(step);
+    sum += checksum_of(want);
+  }
   const auto got = memory_->received();
-  for (std::size_t i = 0; i < spec_.batch; ++i) {
-    expect_sequence(part().sequence(*last_, i), std::span(got).subspan(i * spec_.seq, spec_.seq), checker);
+  for (std::size_t i = 0; i < want.size(); ++i) checker.expect_equal(i, got[i], want[i]);
+  auto check = checker.result();
+  ++check.compared;
+  if (memory_->sum() != sum && check.mismatched++ == 0) {
+    check.first = fmt::format("the checksum of one of {} batches is wrong", end_ - first_);
   }
-  return checker.result();
-}
-
-void MeasuredLoader::expect_sequence(std::uint64_t sequence, std::span<const Token> got, Checker& checker) const {
-  std::uint64_t tokens = 0;  // of an epoch
-  for (std::size_t d = 0; d < made_.documents; ++d) tokens += made_.length(d) + 1;
-  const std::uint64_t in_epoch = tokens / spec_.seq;
-  const auto order = shuffled(made_.documents, part().seed, sequence / in_epoch);
-  std::uint64_t skipped = sequence % in_epoch * spec_.seq;  // tokens before the sequence
-  std::size_t place = 0;
-  for (; skipped > made_.length(order[place]); ++place) skipped -= made_.length(order[place]) + 1;
-  auto at = static_cast<std::size_t>(skipped);
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const bool ends = at == made_.length(order[place]);
-    checker.expect_equal(i, got[i], ends ? end_of_document : made_.token(order[place], at));
-    at = ends ? 0 : at + 1;
-    place += ends ? 1 : 0;
-  }
-}
-
-Metrics MeasuredLoader::metrics() {
-  if (!obstacle_.empty()) return {};
-  std::vector<double> waited;
-  loader_->resume();
-  for (int i = 0; i < waiting_steps; ++i) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(spec_.step_seconds));
-    const auto begin = Clock::now();
-    take();
-    waited.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  loader_->pause();
-  return {{"starved_ms", median(std::move(waited)) * 1e3}};
+  return check;
 }
 
 }  // namespace shakedown::loader

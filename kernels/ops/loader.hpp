@@ -18,8 +18,7 @@ struct LoaderSpec {
   std::size_t batch = 2, seq = 4096;
   std::size_t batches = 64;        // of one operation
   std::size_t documents = 32'768;  // 32 to 2,047 tokens each
-  double step_seconds = 0;         // the time of the training step that waits for the batch
-  std::string folder = {};         // of the file, which has no name after it was opened
+  std::string folder = {};         // of the file, which has no name
   int rank = 0, ranks = 1;
 };
 
