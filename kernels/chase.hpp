@@ -8,20 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted_work.hpp"
 #include "kernels/reference.hpp"
 
 namespace shakedown::chase {
-
-/// One cache line per node, so that no load hits the line of an earlier load.
-inline constexpr std::size_t node_bytes = 128;
-
-/// Returns the number of nodes in a buffer: the largest power of two that fits. With a power of two, a mask keeps a
-/// corrupted index inside the buffer.
-constexpr std::size_t nodes(std::size_t bytes) {
-  std::size_t count = 1;
-  while (2 * count * node_bytes <= bytes) count *= 2;
-  return count;
-}
 
 /// Returns the content of a node: the index of the next node in the lower 32 bits, its own index in the upper 32.
 constexpr std::uint64_t word(std::uint64_t node, std::uint64_t next) { return node << 32 | next; }

@@ -50,7 +50,7 @@ class Jitter final : public Work {
     const auto before = waited_so_far();
     for (int i = 0; i < JitterSpec::quanta; ++i) {
       const auto begin = Clock::now();
-      for (std::uint64_t step = 0; step < JitterSpec::steps; ++step) state_ = chain_.next(state_);
+      for (std::uint64_t step = 0; step < steps_per_quantum; ++step) state_ = chain_.next(state_);
       if (quanta_.size() < quanta_.capacity()) quanta_.push_back(seconds_since(begin));
     }
     const auto after = waited_so_far();
@@ -69,7 +69,7 @@ class Jitter final : public Work {
   Check verify() override {
     Checker checker;
     if (announced_ > 0) {
-      checker.expect_equal(0, state_, chain_.ahead(0, announced_ * JitterSpec::quanta * JitterSpec::steps));
+      checker.expect_equal(0, state_, chain_.ahead(0, announced_ * JitterSpec::quanta * steps_per_quantum));
     }
     return checker.result();
   }

@@ -1,8 +1,7 @@
 // Measures disturbances of a rank's CPU, which starts kernels, messages and copies.
 #pragma once
 
-#include <cstdint>
-
+#include "base/counted_work.hpp"
 #include "kernels/ops/operation.hpp"
 
 namespace shakedown {
@@ -12,10 +11,6 @@ namespace shakedown {
 /// taken by something else on the core.
 struct JitterSpec {
   static constexpr std::string_view description = "a row of quanta on the processor";
-  /// Steps of a quantum. Each step is a dependent multiplication and addition, 4 cycles on current cores. A quantum
-  /// thus takes 0.1 ms, much less than a time slice of another thread, so that a time slice affects only a few of many
-  /// quanta.
-  static constexpr std::uint64_t steps = 65536;
   static constexpr int quanta = 100;  // number of quanta in one operation
 
   int turn = 1;  // 2 in a retest after an outlier
@@ -28,7 +23,7 @@ inline std::string key(const JitterSpec& s) {
   if (s.turn > 1) key.set("turn", s.turn);
   return key.text();
 }
-inline Cost cost(const JitterSpec&) { return {2.0 * JitterSpec::steps * JitterSpec::quanta, 0}; }
+inline Cost cost(const JitterSpec&) { return {2.0 * steps_per_quantum * JitterSpec::quanta, 0}; }
 inline std::size_t footprint(const JitterSpec&) { return 0; }
 
 }  // namespace shakedown

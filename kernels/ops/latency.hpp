@@ -19,8 +19,10 @@ struct MemoryLatencySpec {
 };
 
 /// Returns the number of loads of one operation. The next operation continues at its end, so it never finds its data in
-/// a cache. A sample is short enough to fit between two time slices of other processes.
-inline std::size_t accesses(const MemoryLatencySpec& s) { return std::min<std::size_t>(chase::nodes(s.bytes), 4096); }
+/// a cache.
+inline std::size_t accesses(const MemoryLatencySpec& s) {
+  return std::min<std::size_t>(chase::nodes(s.bytes), chase::max_local_loads);
+}
 
 /// Returns the key, such as hbm/op:latency/engine:cpu/bytes:268435456.
 inline std::string key(const MemoryLatencySpec& s) {

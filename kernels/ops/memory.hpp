@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/counted_work.hpp"
 #include "kernels/ops/operation.hpp"
 
 namespace shakedown {
@@ -50,7 +51,7 @@ enum class TestPattern { address, complement, alternating, random, moving };
 constexpr auto words(TestPattern) { return names("address", "complement", "alternating", "random", "moving"); }
 
 /// Returns how often a walk writes and reads every word.
-constexpr int passes(TestPattern pattern) { return pattern == TestPattern::moving ? 3 : 1; }
+constexpr int passes(TestPattern pattern) { return pattern == TestPattern::moving ? moving_inversion_passes : 1; }
 
 /// A walk over this device's memory: writes a pattern and reads it back. Without `bytes`, it covers nearly all free
 /// memory, the same number of bytes on all ranks. `loaded`: matrix products run at the same time; they draw power and

@@ -11,6 +11,7 @@
 #include "report/words.hpp"
 #include "thresholds/catalogue/key_names.hpp"
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/catalogue/pair_limits.hpp"
 #include "thresholds/catalogue/preflight_facts.hpp"
 #include "thresholds/results/matrix.hpp"
 #include "thresholds/rules/applicability.hpp"
@@ -95,6 +96,7 @@ json pairs_data(const Measured& measured, const Context& context) {
   json shown = {{"count", all.size()}, {"matrices", json::array()}};
   for (std::size_t i = 0; i < std::min(all.size(), max_matrices); ++i) {
     const PairMatrix& m = all[i];
+    const auto kind = peer_class(m.key, m.metric);
     json rows = json::array();
     for (const auto& row : m.values) {
       rows.push_back(json::array());
@@ -105,6 +107,7 @@ json pairs_data(const Measured& measured, const Context& context) {
                                  {"lower", lower_is_better(m.metric)},
                                  {"host", m.host},
                                  {"centre", centres[m.key]},
+                                 {"healthy", kind ? json(kind->effect) : json(nullptr)},
                                  {"values", rows}});
   }
   return shown;
@@ -301,6 +304,7 @@ json figures_data(const Judged& judged) {
           {"peers", peers_data(compare_peers(measured.benchmarks, {}), context.ranks.size())},
           {"pairs", pairs_data(measured, context)},
           {"rails", rails_data(measured, context)},
+          {"healthy_rail", 1 - pair_limits::slow_rate},
           {"rates", rates_data(judged)},
           {"sensors", sensors_data(measured, context)},
           {"steps", steps_data(measured)},

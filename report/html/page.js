@@ -392,13 +392,13 @@ const shortfall = (value, centre, lower) => !centre ? 0 : lower ? value / centre
 function copies() {
   const {count, matrices = []} = run.pairs || {};
   const tables = matrices.map(m => {
-    const healthy = m.lower ? 0.2 : 0.03;  // values may differ by this much between healthy copies
     const cells = m.values.flatMap((row, src) => (row || []).map((value, dst) => ({src, dst,
       value}))).filter(c => known([c.value]).length);
     const worst = cells.reduce((a, b) => (m.lower ? b.value > a.value : b.value < a.value) ? b : a, cells[0] || {});
     const rows = m.values.map((row, src) => [row_head(src), row.map((value, dst) => {
       if (value === null) return el('td');
-      const off = shortfall(value, m.centre, m.lower) / healthy, is_worst = worst.src === src && worst.dst === dst;
+      const off = m.healthy ? shortfall(value, m.centre, m.lower) / m.healthy : 0;
+      const is_worst = worst.src === src && worst.dst === dst;
       return heat_cell(value.toFixed(m.lower ? 2 : 1) + (off >= 1 ? ' !' : ''), words(tint(off), is_worst && off >= 1
         && 'out'));
     })]);
@@ -415,7 +415,7 @@ function copies() {
 
 // Shows, for each host and rail, the best of its rounds with partners on other hosts.
 function rails() {
-  const hosts = run.rails || [], healthy = 0.05;  // the tolerance of thresholds/culprits/fabric.hpp
+  const hosts = run.rails || [];
   if (!hosts.length) return null;
   const columns = Math.max(...hosts.map(line => line.length)) - 1;
   const centres = Array.from({length: columns}, (_, rail) => {
@@ -427,7 +427,7 @@ function rails() {
   const worst = line => Math.max(...line.slice(1).map(off));
   const shown = hosts.length > max_gpus ? [...hosts].sort((a, b) => worst(b) - worst(a)).slice(0, max_gpus) : hosts;
   const rows = shown.map(([host, ...values]) => [row_head(host), values.map((value, rail) => {
-    const part = known([value]).length ? off(value, rail) / healthy : 1;
+    const part = known([value]).length ? off(value, rail) / run.healthy_rail : 1;
     return heat_cell(known([value]).length ? value.toFixed(1) + (part >= 1 ? ' !' : '') : 'silent !', words(tint(part),
       part >= 1 && 'out'));
   })]);

@@ -185,6 +185,9 @@ TEST(Page, KnowsWhichGpusAreOutliers) {
 
 TEST(Page, HasCopiesByPairStepsByPartRatesAndFacts) {
   const json figures = data_of("stored", stored())["figures"];
+  for (const json& matrix : figures["pairs"]["matrices"]) {
+    EXPECT_EQ(matrix["healthy"], matrix["lower"].get<bool>() ? 0.2 : 0.03) << matrix["key"];
+  }
   EXPECT_EQ(figures["pairs"]["matrices"][0]["values"].size(), 4u);
   EXPECT_EQ(figures["pairs"]["matrices"][0]["values"][1].size(), 4u);
   EXPECT_EQ(figures["steps"][0]["ranks"][0].size(), 5u) << "the rank, and four parts";
@@ -208,7 +211,8 @@ TEST(Page, HasHostsByRailWithTheBestOfTheirRounds) {
   const std::string round = "pairs/op:sendrecv/scope:any/round:";
   builder.add(round + "0/bytes:268435456", "busbw_gb_per_s", 30, {46, 46, 30, 46, 46, 46, 30, 46})
       .add(round + "1/bytes:268435456", "busbw_gb_per_s", 30, {30, 46, 30, 46, 46, 46, 46, {}});
-  const json rails = data_of("rails", judged({builder.results()}, {}))["figures"]["rails"];
+  const json figures = data_of("rails", judged({builder.results()}, {}))["figures"], &rails = figures["rails"];
+  EXPECT_NEAR(figures["healthy_rail"], 0.05, 1e-12);
   EXPECT_EQ(rails[0], json({"node0", 46, 46})) << "a slow partner is not its fault";
   EXPECT_EQ(rails[1], json({"node1", 30, 46}));
 }

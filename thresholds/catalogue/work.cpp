@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/counted_work.hpp"
 #include "thresholds/catalogue/bounds.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
 namespace {
@@ -55,15 +57,15 @@ struct Operation {
 
 double number(const Key& key, Text part) { return static_cast<double>(key.number(part).value_or(0)); }
 
-// Returns a walk over cache lines (kernels/chase.hpp), with at most 4096 in local memory (kernels/ops/latency.hpp).
+// Returns a walk over cache lines, as kernels/ops/latency.hpp and copy.hpp count it.
 Operation walk_of(const Key& key, const Scale&) {
-  double accesses = 1;
-  while (2 * accesses * 128 <= number(key, "bytes")) accesses *= 2;
-  if (key.family() == "hbm") accesses = std::min(accesses, 4096.0);
+  std::size_t loads = chase::nodes(static_cast<std::size_t>(std::max(number(key, "bytes"), 0.0)));
+  if (key.family() == "hbm") loads = std::min(loads, chase::max_local_loads);
+  const auto accesses = static_cast<double>(loads);
   return {.bytes = 8 * accesses, .accesses = accesses};
 }
 
-Operation quanta_of(const Key& key, const Scale&) { return {.flops = 2 * 65536 * number(key, "quanta")}; }
+Operation quanta_of(const Key& key, const Scale&) { return {.flops = 2.0 * steps_per_quantum * number(key, "quanta")}; }
 
 Operation launch_of(const Key& key, const Scale&) {
   return {.bytes = 16 * (key.part("op") == "graph" ? number(key, "kernels") : 1)};
@@ -79,9 +81,9 @@ Operation stream_of(const Key& key, const Scale&) {
   return {.bytes = number(key, "bytes") * arrays};
 }
 
-// Counts a write and a read; moving inversions do both three times (kernels/ops/memory.hpp).
+// Counts a write and a read of each pass.
 Operation test_of(const Key& key, const Scale& scale) {
-  return {.bytes = 2e9 * scale.tested_gb * (key.part("pattern") == "moving" ? 3 : 1)};
+  return {.bytes = 2e9 * scale.tested_gb * (key.part("pattern") == "moving" ? moving_inversion_passes : 1)};
 }
 
 Operation copy_of(const Key& key, const Scale&) {

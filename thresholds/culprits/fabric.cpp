@@ -10,6 +10,7 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "thresholds/catalogue/pair_limits.hpp"
 #include "thresholds/culprits/fabric_findings.hpp"
 #include "thresholds/culprits/leaf_paths.hpp"
 #include "thresholds/culprits/pair_rounds.hpp"
@@ -17,14 +18,11 @@
 namespace shakedown {
 namespace {
 
-constexpr double slow = PairRounds::slow;
-/// The limit for a single value is lower than `slow`, because a single value has heavier tails than the best of
+using pair_limits::slow_rate, pair_limits::slow_sum;
+/// The limit for a single value is lower than `slow_rate`, because a single value has heavier tails than the best of
 /// several.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
 constexpr std::size_t enough_rounds = 3;
-/// The limit for an AllReduce over all rails. The slowest of eight rails delays all of them, and in a hundred pairs a
-/// rail pauses about three times. A wrong plan of NCCL, or a slow link inside a host, costs more than this.
-constexpr double slow_sum = 0.7;
 /// If at least this fraction of a leaf's hosts, or of a host's rails, is slow, it counts as most of them.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
 /// Two hosts are a single pair, whose ends cannot be distinguished.
@@ -109,7 +107,7 @@ class FabricJudge {
       const auto values = rounds_.at.find(place);
       if (values == rounds_.at.end()) continue;  // The end of the pair is unknown, because its partner is unknown.
       for (const Value& value : values->second) {
-        if (value.x >= slow) continue;
+        if (value.x >= slow_rate) continue;
         evidence.push_back({*value.key, PairRounds::metric, Judgement::peers, value.rate,
                             rounds_.reference[place.second], 100 * (1 - value.x), std::nullopt});
       }
@@ -140,10 +138,10 @@ class FabricJudge {
   void judge_rails() {
     if (rounds_.rails < 2) return;
     for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
-      if (against_others(rounds_.reference, rail) >= slow) continue;
+      if (against_others(rounds_.reference, rail) >= slow_rate) continue;
       const auto same = rounds_.same_rounds(rail);
       const double x = against_others(same.rates, rail);
-      if (x >= (same.rounds < enough_rounds ? slow_once : slow)) continue;
+      if (x >= (same.rounds < enough_rounds ? slow_once : slow_rate)) continue;
       if (!rounds_.is_below_scatter(x)) {
         ++scattered_rails_;
         continue;
@@ -234,7 +232,7 @@ class FabricJudge {
       // The reference is the best of several rounds, which is 2 % above the usual rate. By chance, one of 8,000 NICs
       // may have no good round. Therefore a NIC that is slow compared with the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
-      if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
+      if (!again && rounds_.best_rate(place) >= slow_rate * rounds_.typical[place.second]) continue;
       // A slow uplink affects half of the NIC's rounds, and the best of the other rounds varies more.
       if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = rounds_.facts(place).rank;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/statistics.hpp"
+#include "thresholds/catalogue/pair_limits.hpp"
 
 namespace shakedown {
 namespace {
@@ -64,7 +65,7 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
     for (auto& [pair, values] : between[rail]) {
       if (values.size() < min_values_of_leaf) continue;
       const double x = median(std::move(values));
-      rates[pair] = {x, x < PairRounds::slow && rounds.is_below_scatter(x)};
+      rates[pair] = {x, x < pair_limits::slow_rate && rounds.is_below_scatter(x)};
     }
     // The leaf switch that explains most is first.
     while (const auto leaf = slow_leaf(rates)) {
@@ -79,7 +80,7 @@ LeafPaths slow_between_leaves(const PairRounds& rounds, const std::set<PairRound
     for (const auto& [pair, rate] : rates) {
       if (pair.first.empty()) continue;
       if (rate.is_slow) slow.paths.push_back({pair, rail, rate.x});
-      if (!rate.is_slow && rate.x < PairRounds::slow) ++slow.scattered;
+      if (!rate.is_slow && rate.x < pair_limits::slow_rate) ++slow.scattered;
     }
   }
   return slow;

@@ -7,10 +7,13 @@
 #include <tuple>
 
 #include "base/statistics.hpp"
+#include "thresholds/catalogue/pair_limits.hpp"
 
 namespace shakedown {
 
 namespace {
+
+using pair_limits::slow_rate;
 
 double standard_deviation(const std::vector<double>& values) {
   const auto count = static_cast<double>(values.size());
@@ -33,9 +36,7 @@ RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
   for (const auto& [host, rate] : best) bests.push_back(rate);
   RailRates rates;
   rates.best = rates.usual = median(std::move(bests));
-  const auto is_good = [&](std::size_t host) {
-    return best.contains(host) && best[host] >= PairRounds::slow * rates.best;
-  };
+  const auto is_good = [&](std::size_t host) { return best.contains(host) && best[host] >= slow_rate * rates.best; };
   for (const Exchange& had : exchanges) {
     if (had.rate > 0 && is_good(had.host) && is_good(had.partner)) good.push_back(had.rate);
   }
@@ -206,7 +207,7 @@ std::optional<double> PairRounds::best(const Place& place) const {
 
 bool PairRounds::low(const Place& place) const {
   const auto x = best(place);
-  return x && *x < slow && is_below_scatter(*x);
+  return x && *x < slow_rate && is_below_scatter(*x);
 }
 
 bool PairRounds::is_below_scatter(double x) const {
@@ -216,7 +217,7 @@ bool PairRounds::is_below_scatter(double x) const {
 
 std::size_t PairRounds::count_within_scatter() const {
   return static_cast<std::size_t>(std::ranges::count_if(
-      at, [&](const auto& entry) { return best(entry.first).value_or(1) < slow && !low(entry.first); }));
+      at, [&](const auto& entry) { return best(entry.first).value_or(1) < slow_rate && !low(entry.first); }));
 }
 
 PairRounds::SameRounds PairRounds::same_rounds(std::size_t rail) const {
@@ -271,7 +272,7 @@ std::string PairRounds::way_of(const std::vector<Place>& places) const {
   }
   if (ratio.empty()) return "";
   const double middle = median(std::move(ratio));
-  return middle < slow ? ", sending only" : middle > 1 / slow ? ", receiving only" : ", both ways";
+  return middle < slow_rate ? ", sending only" : middle > 1 / slow_rate ? ", receiving only" : ", both ways";
 }
 
 std::vector<const PairRounds::Value*> PairRounds::again(std::size_t host, std::size_t partner, std::size_t rail) const {

@@ -27,9 +27,6 @@ RailRates rates_of_rail(const std::vector<Exchange>&);
 
 struct PairRounds {
   static constexpr const char* metric = "busbw_gb_per_s";
-  /// A relative rate below this is slow. The distance of this limit from 1 is three times the variation of the best of
-  /// three rounds with 1.5 % noise, and half of the smallest fault to report (10 %).
-  static constexpr double slow = 0.95;
 
   /// The value of one rank in one round.
   struct Value : Exchange {

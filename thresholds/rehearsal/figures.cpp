@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted_work.hpp"
 #include "base/key.hpp"
 #include "base/statistics.hpp"
 
@@ -32,12 +33,14 @@ class Work {
     return 2 * number("m") * number("n") * number("k");
   }
 
+  double loads() const { return static_cast<double>(chase::nodes(static_cast<std::size_t>(number("bytes")))); }
+
   double bytes() const {
     const auto op = key_part(row_.key, "op");
     switch (row_.form) {
       case Form::streams: return number("bytes") * (op == "copy" ? 2 : op == "triad" ? 3 : 1);
       case Form::memory_test: return 2e9 * tested_gb;
-      case Form::peer_loads: return 8 * 16384;
+      case Form::peer_loads: return 8 * loads();
       case Form::pcie: return number("bytes") * (op == "both" ? 2 : 1);
       case Form::launches: return 16 * std::max(number("kernels"), 1.0);
       case Form::collective: return moved();
@@ -167,11 +170,11 @@ void add_local(Row& row, const Planned& planned, const Work& work, const Times& 
       break;
     case Form::copies:
     case Form::pcie: add(row, "copy_gb_per_s", rate(1), worst); break;
-    case Form::peer_loads: add(row, "latency_us", time(1e6 / 16384), worst); break;
+    case Form::peer_loads: add(row, "latency_us", time(1e6 / work.loads()), worst); break;
     case Form::quanta: {
       add(row, "quantum_us", time(1e6 / work.number("quanta")), worst);
       const double us = *times.seconds[worst] * 1e6;
-      row.metrics["items_per_second"] = 2 * 65536 * work.number("quanta") / row.real_time;
+      row.metrics["items_per_second"] = 2.0 * steps_per_quantum * work.number("quanta") / row.real_time;
       row.metrics["p50_us"] = us;
       row.metrics["max_us"] = 1.007 * us;
       row.by_rank["quantum_p99_us"] = time(1.1e6 / work.number("quanta"));

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/statistics.hpp"
+#include "thresholds/catalogue/pair_limits.hpp"
 
 namespace shakedown::rehearsal {
 
@@ -14,9 +15,6 @@ namespace {
 using Partners = std::vector<int>;
 
 constexpr int rounds_of_a_kind = 3;
-/// A pair below `doubtful_rate` of the usual rate of its rail is measured again, and a host below `doubtful_sum` of the
-/// usual AllReduce.
-constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7, implausible_rate = 0.8;
 
 /// Adds the pairs of round k of the circle method: all hosts rotate except the last.
 void pair_up(Partners& partners, const std::vector<int>& hosts, int k) {
@@ -90,9 +88,9 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
     }
     if (all.empty()) continue;
     std::erase_if(all, [best = *std::max_element(all.begin(), all.end())](double value) {
-      return value < implausible_rate * best;  // up to this fraction of the best, the host may be slow
+      return value < pair_limits::implausible_rate * best;  // up to this fraction of the best, the host may be slow
     });
-    const double usual = median(all), low = doubtful_rate * usual;
+    const double usual = median(all), low = pair_limits::slow_rate * usual;
     std::vector<bool> good(hosts, false);
     for (std::size_t r = 0; r < rounds.size(); ++r) {
       for (std::size_t host = 0; host < hosts && !rounds[r].sums; ++host) {
@@ -109,7 +107,7 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
         if (rate(r, host).value_or(0) >= low || explained) continue;
         ++slow;
         const bool in_leaf = has_leaves(shape) && static_cast<int>(host) / shape.leaf_hosts == other / shape.leaf_hosts;
-        const bool is_odd = !rate(r, host) || (in_leaf && *rate(r, host) < implausible_rate * usual);
+        const bool is_odd = !rate(r, host) || (in_leaf && *rate(r, host) < pair_limits::implausible_rate * usual);
         auto &mine = result.once[host], &theirs = result.once[static_cast<std::size_t>(other)];
         if (!is_odd || mine >= 0 || theirs >= 0) continue;
         mine = other;
@@ -173,7 +171,7 @@ Partners low_sums(const Shape& shape, const std::vector<Planned>& rounds, const 
       const bool across = has_leaves(shape) && static_cast<int>(host) / shape.leaf_hosts != other / shape.leaf_hosts;
       if (across && rate(r, host)) continue;
       if (!of.answers[host] || !of.answers[static_cast<std::size_t>(other)]) continue;
-      if (rate(r, host).value_or(0) >= doubtful_sum * median(all)) continue;
+      if (rate(r, host).value_or(0) >= pair_limits::slow_sum * median(all)) continue;
       partners[host] = other;
       partners[static_cast<std::size_t>(other)] = static_cast<int>(host);
     }

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/counted_work.hpp"
 #include "base/key.hpp"
 #include "thresholds/rehearsal/pairs.hpp"
 
@@ -118,7 +119,7 @@ std::vector<Planned> p2p(int gpus) {
   }
   for (int shift = 1; shift < gpus; ++shift) {
     Planned row{fmt::format("p2p/op:latency/engine:sm/shift:{}/bytes:2097152", shift), Form::peer_loads, Kind::latency};
-    row.seconds = 0.8367e-6 * 16384;
+    row.seconds = 0.8367e-6 * chase::nodes(2097152);
     row.mhz = 1979;
     row.cv = 0.0003;
     row.watts = 158;
