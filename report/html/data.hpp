@@ -1,4 +1,4 @@
-// The data of the HTML page: the verdict, and the figures that page.js draws.
+// The data of the HTML page: the verdict, and the figures that figures.js draws.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// The static page. CMake puts page.css and page.js into page.html, and embeds the result in the library.
+// The static page. CMake puts page.css and the scripts into page.html, and embeds the result in the library.
 #pragma once
 
 #include <string_view>
