@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/file_pieces.hpp"
 #include "base/parse_number.hpp"
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
@@ -123,14 +122,6 @@ bool is_folder(const std::filesystem::path& path) {
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::none) refuse_to_read(path, error);
   return std::filesystem::is_directory(status);
-}
-
-std::string read_file(const std::filesystem::path& file) {
-  FilePieces pieces(file);
-  std::string text;
-  text.reserve(pieces.size());
-  for (auto piece = pieces.next(); !piece.empty(); piece = pieces.next()) text += piece;
-  return text;
 }
 
 std::filesystem::path beside_program(const std::filesystem::path& name) {
