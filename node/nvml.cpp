@@ -260,7 +260,7 @@ std::vector<LinkErrors> NvmlGpu::link_errors(unsigned links) const {
 /// ends at the first link whose state NVML does not return.
 Answer<std::vector<Answer<bool>>> NvmlGpu::link_states() const {
   const auto told = library_->field<unsigned>(handle(device_), abi::field_nvlink_count);
-  const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
+  const unsigned at_most = std::min(told.value_or(abi::max_links), 2 * abi::max_links);
   std::vector<Answer<bool>> states;
   for (unsigned number = 0; number < at_most; ++number) {
     const auto state = library_->get<unsigned>(abi::nvlink_state, handle(device_), number);

@@ -10,25 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "node/answer.hpp"
 #include "node/inventory.hpp"
 
 namespace shakedown {
-
-/// A value, or the reason why there is none.
-template <class T>
-class Answer : public std::optional<T> {
- public:
-  Answer(T value) : std::optional<T>(std::move(value)) {}
-  static Answer unknown(std::string why) { return Answer(std::nullopt, std::move(why)); }
-
-  /// Returns the reason, such as "not supported", "no permission" or "nvmlDeviceGetX is missing from the library".
-  /// Empty if there is a value.
-  const std::string& why() const { return why_; }
-
- private:
-  Answer(std::nullopt_t, std::string why) : why_(std::move(why)) {}
-  std::string why_;
-};
 
 /// Reasons why a GPU runs below its highest clock. A value is a set of bits, which are those of NVML.
 enum class ClockReason : std::uint64_t {

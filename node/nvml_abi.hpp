@@ -74,7 +74,7 @@ inline constexpr unsigned ecc_corrected = 0, ecc_uncorrected = 1, ecc_volatile =
 inline constexpr unsigned retired_single_bit = 0, retired_double_bit = 1;
 inline constexpr unsigned nvlink_replay = 0, nvlink_recovery = 1, nvlink_crc_flit = 2;
 inline constexpr Size event_xid = 8;
-inline constexpr unsigned links_at_most = 18;
+inline constexpr unsigned max_links = 18;
 
 // Fields for nvmlDeviceGetFieldValues. The scope of an NVLink field is the number of the link.
 inline constexpr unsigned field_memory_temperature = 82, field_nvlink_count = 91, field_nvlink_replay = 161,

@@ -10,7 +10,7 @@
 
 #include "base/driver_library.hpp"
 #include "base/timed_call.hpp"
-#include "node/nvml.hpp"
+#include "node/answer.hpp"
 #include "node/nvml_abi.hpp"
 
 namespace shakedown {

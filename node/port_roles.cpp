@@ -11,7 +11,6 @@
 
 #include "base/files.hpp"
 #include "base/timed_call.hpp"
-#include "node/ports.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {

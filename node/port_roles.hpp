@@ -1,26 +1,13 @@
-// The role of each network port of a host. Rails are the ports that carry data between GPUs of different hosts. Only
-// rails are counted, compared and expected to be up.
+// Decides the role of each network port of a host.
 #pragma once
 
 #include <filesystem>
-#include <string_view>
+#include <string>
 #include <vector>
 
+#include "node/port.hpp"
+
 namespace shakedown {
-
-struct Port;
-
-enum class PortRole {
-  rail,
-  other_network,     // a port for storage or management
-  front_end,         // the port of the default route
-  virtual_function,  // a virtual function that belongs to a guest or a container
-  switch_bridge,     // a port that manages the NVSwitches of an HGX B200 or B300
-  unused             // a port that has no cable on this NIC and on all other NICs of the host
-};
-
-/// Returns "rail", "other network", "front end", "virtual function", "switch bridge" or "unused port".
-std::string_view name(PortRole);
 
 /// Sets the role of each port and the reason for it, in these steps:
 /// - sysfs shows virtual functions (physfn), the VPD shows bridges to NVSwitches (SW_MNG, NVIDIA Fabric Manager user

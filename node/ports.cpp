@@ -11,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "node/port_roles.hpp"
 #include "node/telemetry.hpp"
 #include "node/topology.hpp"
 

@@ -10,41 +10,9 @@
 
 #include "base/gpu_health.hpp"
 #include "node/fact.hpp"
-#include "node/port_roles.hpp"
+#include "node/port.hpp"
 
 namespace shakedown {
-
-struct Port {
-  std::string device;  // such as "mlx5_0"
-  int number = 1;
-  std::optional<std::string> state;           // "ACTIVE", "DOWN", "INIT"
-  std::optional<std::string> physical_state;  // such as "LinkUp", "Polling", "Disabled"
-  std::optional<std::string> link_layer;      // "InfiniBand" or "Ethernet"
-  std::optional<double> rate_gbit;            // "400 Gb/sec (4X NDR)" is 400
-  std::optional<std::string> gid_types;       // "IB/RoCE v1, RoCE v2"
-  /// Index of its first routable RoCE v2 address: IPv4, or IPv6 that is not link-local.
-  std::optional<int> gid_index;
-  std::optional<std::string> netdev;  // the interface of that address, such as "eth2"
-  std::optional<double> mtu;          // MTU of that interface; sysfs does not report it for InfiniBand
-  /// Trust setting of that interface: "dscp" or "pcp" decides the priority of a packet.
-  std::optional<std::string> trust;
-  /// True if congestion marks (ECN) of switches slow the sender down, on at least one priority.
-  std::optional<bool> ecn;
-  std::optional<std::string> firmware, pci;
-  std::optional<int> numa;
-  // Numbers of events since the counters began: the link went down, the link recovered by itself, a symbol was lost, a
-  // damaged packet was received.
-  std::optional<double> link_downed, link_recoveries, symbol_errors, receive_errors;
-  PortRole role = PortRole::rail;
-  std::string role_reason = {};
-
-  std::string name() const { return device + "/" + std::to_string(number); }
-  bool up() const { return state == "ACTIVE"; }
-  bool waits() const { return state == "INIT" || state == "ARMED"; }  // True if the port waits for a subnet manager.
-  bool linked() const { return up() || waits(); }
-  bool infiniband() const { return link_layer == "InfiniBand"; }
-  bool ethernet() const { return link_layer == "Ethernet"; }  // False for EFA, whose link layer is "Unknown".
-};
 
 /// Returns all ports with their roles. Empty if the kernel has no such device; nullopt if /sys cannot be read. `gpus`
 /// are PCI addresses. `named` are the rails of a site file; empty without a site file.

@@ -1,4 +1,5 @@
 // The XIDs of one GPU, as events of NVML.
+#include "node/nvml.hpp"
 #include "node/nvml_library.hpp"
 
 namespace shakedown {

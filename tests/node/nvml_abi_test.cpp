@@ -78,7 +78,7 @@ static_assert(ecc_volatile == NVML_VOLATILE_ECC && ecc_aggregate == NVML_AGGREGA
 static_assert(retired_single_bit == NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS);
 static_assert(retired_double_bit == NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR);
 static_assert(nvlink_replay == NVML_NVLINK_ERROR_DL_REPLAY && nvlink_recovery == NVML_NVLINK_ERROR_DL_RECOVERY);
-static_assert(nvlink_crc_flit == NVML_NVLINK_ERROR_DL_CRC_FLIT && links_at_most == NVML_NVLINK_MAX_LINKS);
+static_assert(nvlink_crc_flit == NVML_NVLINK_ERROR_DL_CRC_FLIT && max_links == NVML_NVLINK_MAX_LINKS);
 static_assert(event_xid == nvmlEventTypeXidCriticalError);
 static_assert(field_memory_temperature == NVML_FI_DEV_MEMORY_TEMP);
 static_assert(field_nvlink_count == NVML_FI_DEV_NVLINK_LINK_COUNT &&
