@@ -4,7 +4,8 @@
 
 #include <optional>
 
-#include "thresholds/catalogue/metrics.hpp"
+#include "base/key.hpp"
+#include "thresholds/catalogue/scale.hpp"
 
 namespace shakedown {
 

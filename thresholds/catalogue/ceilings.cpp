@@ -4,6 +4,7 @@
 #include <string>
 
 #include "thresholds/catalogue/bounds.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown::ceilings {
 namespace {

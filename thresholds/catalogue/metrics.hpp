@@ -2,13 +2,13 @@
 // whose name has no unit cannot be judged, and a profile that uses it is rejected. The functions are pure.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/key.hpp"
+#include "thresholds/catalogue/scale.hpp"
 
 namespace shakedown {
 
@@ -22,19 +22,6 @@ struct PeerClass {
   double effect;         // a single value whose shortfall is smaller is never an outlier
   double class_effect;   // `effect` for several rows or repetitions that agree
   bool clocked = false;  // true: depends on the clock that power and cooling allow
-};
-
-/// Peaks of a kind of machine, as its profile gives them: "bf16_tflops", "hbm_gb_per_s", "nics", "nic_gbit".
-using Peaks = std::map<std::string, double>;
-
-/// The conditions under which a benchmark ran. nvls: NVSwitches may have reduced data; true if this is unknown. A
-/// number is 0 if it is unknown.
-struct Scale {
-  int ranks = 1, hosts = 1;
-  bool nvls = true;
-  double sm_mhz_max = 0, power_limit_w = 0, memory_gb = 0;  // of the GPU
-  double pcie_gb_per_s = 0;                                 // rate of the GPU's link to the host in one direction
-  double tested_gb = 0;                                     // size of the memory, as this row reports it
 };
 
 /// A model of a training step. For the LoRA step, the model has adapters of rank 64 on all seven projections.
