@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "thresholds/rules/validity.hpp"
-
 namespace shakedown {
 namespace {
 

@@ -14,10 +14,6 @@
 
 namespace shakedown {
 
-/// The shortest possible latency of remote memory. NVLink and the fabric of a GPU take at least 0.5 us, and a launch
-/// takes some us.
-inline constexpr double least_latency_us = 0.3;
-
 /// In each sample, the value of the run is that of its slowest rank. Therefore it cannot be better than that rank's own
 /// median (except for rounding). On GPUs it is worse by at most this factor.
 inline constexpr double agreement_factor = 5;
