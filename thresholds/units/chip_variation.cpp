@@ -6,7 +6,8 @@
 namespace shakedown {
 namespace {
 
-constexpr double chips = 0.025, chips_differ = 0.22;  // 22 % is published for the chips of a whole cluster
+constexpr double chips = 0.025,
+                 chips_differ = 0.22;  // 22 % is published for the chips of a whole cluster
 constexpr double slowest_published = 1 / 3.0;
 // The fraction of fleets in which a healthy chip misses a limit of its profile too clearly, if power does not explain
 // its clock.

@@ -253,43 +253,12 @@ void mark(Column& column, std::vector<Comparison>& comparisons, const RankTeleme
 
 }  // namespace
 
-std::vector<Key> classes_of(const Key& key) {
-  const Key family(key.family());
-  // Returns the class of rows that have the same values of these parts.
-  const auto by = [&](std::initializer_list<std::string_view> parts) {
-    Key name = family;
-    for (const std::string_view part : parts) name.set(part, key.part(part));
-    return name;
-  };
-  if (family == "gemm" && key.part("load") == "sustained") return {by({"load"})};  // bursts do not show heat
-  if (family == "gemm") return {family, by({"dtype"})};
-  if (family == "hbm") return {family, by({"op"}), by({"op", "engine"})};
-  if (family == "p2p" && key.part("op") == "latency") return {by({"op"})};
-  if (family == "p2p" && key.part("dir") == "both") return {by({"dir"})};
-  if (family == "p2p") {
-    const Key engine = by({"op", "engine"});
-    return {family, Key(engine).set("end", "src"), Key(engine).set("end", "dst")};
-  }
-  if (family == "pcie" && key.part("active") == "one") return {by({"active"}), by({"active", "op"})};
-  if (family == "pcie") return {family, by({"op"})};
-  if (key.part("scope") == "node") return {by({"scope"})};
-  return {family};
-}
-
-Key of_each_rank(const Key& key) { return key.part("active") == "one" ? key.with("rank", "*") : key; }
-
 std::size_t better_group(const std::vector<double>& sorted, double effect) {
   for (std::size_t n = 2; 2 * n <= sorted.size(); ++n) {
     const double apart = sorted[n] - sorted[n - 1];
     if (apart > std::max({effect, sorted[n - 1] - sorted.front(), sorted.back() - sorted[n]})) return n;
   }
   return sorted.size();
-}
-
-Unit unit_of(const Key& class_name, int rank, std::optional<int> from) {
-  const auto end = class_name.part("end");
-  if (!from || end.empty()) return unit_at(rank, from);
-  return gpu_unit(end == "src" ? *from : rank);
 }
 
 void fill_columns(UnitTable& table) {

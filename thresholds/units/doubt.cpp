@@ -8,7 +8,7 @@
 
 #include "base/key.hpp"
 #include "base/statistics.hpp"
-#include "thresholds/units/classes.hpp"
+#include "thresholds/units/table.hpp"
 
 namespace shakedown {
 namespace {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "thresholds/units/classes.hpp"
-
 namespace shakedown {
 
 const Cell* Column::find(const Unit& unit) const {

@@ -17,27 +17,9 @@
 #include "thresholds/findings/diagnosis.hpp"
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/results/results.hpp"
+#include "thresholds/units/unit.hpp"
 
 namespace shakedown {
-
-enum class UnitKind { gpu, link, host };
-
-/// A part of the machine that measurements describe.
-struct Unit {
-  UnitKind kind = UnitKind::gpu;
-  int from = -1;  // source of a link
-  int rank = 0;   // rank of a GPU; destination of a link; first rank of a host
-
-  /// Returns the source of a link; nullopt for other units.
-  std::optional<int> source() const { return kind == UnitKind::link ? std::optional(from) : std::nullopt; }
-  friend auto operator<=>(const Unit&, const Unit&) = default;
-};
-
-inline Unit gpu_unit(int rank) { return {UnitKind::gpu, -1, rank}; }
-inline Unit host_unit(int first_rank) { return {UnitKind::host, -1, first_rank}; }
-inline Unit link_unit(int from, int to) { return {UnitKind::link, from, to}; }
-/// Returns the link from `from` if it is set, else the GPU.
-inline Unit unit_at(int rank, std::optional<int> from) { return from ? link_unit(*from, rank) : gpu_unit(rank); }
 
 /// The value of a unit in one benchmark.
 struct PeerValue {
