@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "thresholds/rehearsal/plan.hpp"
+#include "thresholds/rehearsal/planned.hpp"
+#include "thresholds/rehearsal/shape.hpp"
 #include "thresholds/results/results.hpp"
 
 namespace shakedown::rehearsal {
