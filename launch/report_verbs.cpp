@@ -15,6 +15,7 @@
 #include "report/culprits.hpp"
 #include "report/fleet.hpp"
 #include "report/judge_apart.hpp"
+#include "report/judge_fleet.hpp"
 #include "report/node_commands.hpp"
 #include "report/outputs.hpp"
 #include "report/terminal.hpp"

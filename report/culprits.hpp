@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/terminal.hpp"
+#include "report/terminal_style.hpp"
 #include "thresholds/judge/nodes.hpp"
 #include "thresholds/judge/verdict.hpp"
 

@@ -1,16 +1,12 @@
-// shakedown fleet: judges stored runs of many nodes one by one, and compares the nodes with each other.
+// The texts of shakedown fleet, about the verdict on many nodes.
 #pragma once
 
 #include <string>
 
-#include "report/arguments.hpp"
+#include "report/terminal_style.hpp"
 #include "thresholds/judge/fleet.hpp"
 
 namespace shakedown {
-
-/// Finds the runs in the folders of --results (a run, DIR/RUN, DIR/NODE/RUN or DIR/JOB/NODE/RUN), and judges the newest
-/// complete run of each node. Hosts of the roster without a run are undecided. Errors: InputError if there is no run.
-Fleet judge_fleet(const Arguments&);
 
 /// Returns the headline, a table with a line for each node that is not good (for every node if `all` is set), the
 /// skipped runs, and a last line "FLEET: FAIL ...". `now` is in seconds since 1970; it gives the age of the runs.

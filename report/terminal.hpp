@@ -4,22 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "base/text.hpp"
+#include "report/terminal_style.hpp"
 #include "thresholds/history/regression.hpp"
 #include "thresholds/judge/verdict.hpp"
 #include "thresholds/results/results.hpp"
 
 namespace shakedown {
-
-/// The number of lines of a list that is shown without --all.
-inline constexpr std::size_t max_lines_shown = 20;
-
-struct TerminalStyle {
-  bool color = false;
-  std::size_t width = 120;  // columns of tables; 120 fit into a terminal and a CI log without a line break
-  bool all = false;         // shows every finding, every part of the fleet, and results without a rule
-  Table::Style table() const { return {color, width}; }
-};
 
 /// Returns the complete text. The first line is the headline, which is repeated before the last line unless the verdict
 /// is good. The last line is the verdict line. Without `all`, shows only bad findings, and only a few of each part of
