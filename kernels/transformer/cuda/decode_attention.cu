@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "kernels/transformer/cuda/decode.hpp"
+#include "kernels/transformer/cuda/decode_kernels.hpp"
 #include "kernels/transformer/cuda/decode_overlap.cuh"
 #include "kernels/transformer/cuda/vector.cuh"
 

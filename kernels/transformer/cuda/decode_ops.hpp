@@ -12,7 +12,7 @@
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/cuda/stream_shape.hpp"
-#include "kernels/transformer/cuda/decode.hpp"
+#include "kernels/transformer/cuda/decode_kernels.hpp"
 #include "kernels/transformer/cuda/products.hpp"
 #include "kernels/transformer/decode_spec.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "kernels/transformer/cuda/activation.cuh"
-#include "kernels/transformer/cuda/decode.hpp"
+#include "kernels/transformer/cuda/decode_kernels.hpp"
 #include "kernels/transformer/cuda/decode_overlap.cuh"
 #include "kernels/transformer/cuda/vector.cuh"
 

@@ -2,7 +2,7 @@
 // summands to a mailbox of each other rank, and each rank adds all of them in the same order, so that all ranks get the
 // same bits. Half of each 8-byte word is the number of the sum, so that a reader needs no other signal (protocol LL of
 // NCCL).
-#include "kernels/transformer/cuda/decode.hpp"
+#include "kernels/transformer/cuda/decode_kernels.hpp"
 #include "kernels/transformer/cuda/decode_overlap.cuh"
 #include "kernels/transformer/cuda/vector.cuh"
 

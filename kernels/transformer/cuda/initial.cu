@@ -4,7 +4,7 @@
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/known_data.cuh"
-#include "kernels/transformer/cuda/decode.hpp"
+#include "kernels/transformer/cuda/decode_kernels.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/cuda/vector.cuh"
 
