@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
+#include "launch/choice.hpp"
 #include "launch/discover.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/measure.hpp"

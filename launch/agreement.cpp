@@ -14,11 +14,13 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "launch/choice.hpp"
 #include "launch/discover.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/schedulers.hpp"
 #include "launch/time_left.hpp"
+#include "launch/with_mpirun.hpp"
 #include "launch/words.hpp"
 
 namespace shakedown {

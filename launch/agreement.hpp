@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/choice.hpp"
 #include "launch/job.hpp"
+#include "launch/launch.hpp"
 #include "launch/options.hpp"
 
 namespace shakedown {

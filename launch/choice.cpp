@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "base/files.hpp"
 #include "base/host_list.hpp"
@@ -18,13 +17,6 @@
 
 namespace shakedown {
 namespace {
-
-Words split(const std::string& text) {
-  std::istringstream in(text);
-  Words words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
 
 /// Returns the settings of a launch. A setting of the user has priority.
 std::vector<std::pair<std::string, std::string>> settings(const Environment& environment) {
@@ -145,7 +137,7 @@ std::optional<Launch> of_scheduler(const LaunchSite& site, Launch launch) {
   require_mpirun(site, source, launch.host_count);
   if (!site.agent) {
     refuse_launch(source + " lists several hosts, but the program that starts ranks on them is missing: add " +
-                      split(*scheduler->agent).front() + " to PATH, or",
+                      words_in(*scheduler->agent).front() + " to PATH, or",
                   scheduler->launch);
   }
   use_agent(launch, site, *scheduler->agent);
@@ -171,23 +163,6 @@ std::optional<Launch> of_open_mpi(const LaunchSite& site, Launch launch) {
 
 }  // namespace
 
-std::string Launch::expected() const {
-  Words words;
-  if (host_count > 0 && !discovery.empty()) words.push_back("hosts=" + std::to_string(host_count));
-  if (ranks) words.push_back("ranks=" + std::to_string(*ranks));
-  return joined(words, ",");
-}
-
-std::optional<std::string> host_file_of(const Environment& environment) {
-  if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
-    const auto of_mpirun = mpirun_prefix(split(*prefix));
-    return of_mpirun ? of_mpirun->host_file : std::nullopt;
-  }
-  if (auto file = open_mpi_host_file(environment)) return file;
-  const auto scheduler = scheduler_hosts(environment);
-  return scheduler && !scheduler->list ? std::optional(scheduler->source) : std::nullopt;
-}
-
 std::optional<int> rank_of(const Environment& environment) {
   if (set_in(environment, "SHAKEDOWN_LAUNCH")) return std::nullopt;
   LaunchSite site;
@@ -201,7 +176,7 @@ Launch choose_launch(const LaunchSite& site) {
   Launch launch;
   launch.variables = settings(environment);
   if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
-    const auto words = split(*prefix);
+    const auto words = words_in(*prefix);
     if (words.empty()) throw InputError("SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
     return of_prefix(site, launch, words);
   }

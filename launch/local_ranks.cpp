@@ -17,7 +17,7 @@
 #include "base/process.hpp"
 #include "base/sha256.hpp"
 #include "base/socket.hpp"
-#include "launch/choice.hpp"
+#include "launch/launch.hpp"
 #include "launch/variables.hpp"
 
 namespace shakedown {

@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
-#include "launch/choice.hpp"
+#include "launch/launch.hpp"
 
 namespace shakedown {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/choice.hpp"
+#include "launch/launch.hpp"
 
 namespace shakedown {
 

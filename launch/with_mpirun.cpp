@@ -4,6 +4,7 @@
 
 #include "base/host_list.hpp"
 #include "base/text.hpp"
+#include "launch/mpirun_prefix.hpp"
 #include "launch/schedulers.hpp"
 #include "launch/variables.hpp"
 #include "launch/words.hpp"
@@ -26,6 +27,16 @@ std::optional<std::string> open_mpi_host_file(const Environment& environment) {
     if (auto file = set_in(environment, variable)) return file;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> host_file_of(const Environment& environment) {
+  if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
+    const auto of_mpirun = mpirun_prefix(words_in(*prefix));
+    return of_mpirun ? of_mpirun->host_file : std::nullopt;
+  }
+  if (auto file = open_mpi_host_file(environment)) return file;
+  const auto scheduler = scheduler_hosts(environment);
+  return scheduler && !scheduler->list ? std::optional(scheduler->source) : std::nullopt;
 }
 
 std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {

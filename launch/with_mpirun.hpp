@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/choice.hpp"
 #include "launch/hosts.hpp"
+#include "launch/launch.hpp"
 
 namespace shakedown {
 
@@ -19,6 +19,10 @@ std::vector<std::string> mpirun_words(const LaunchSite&);
 
 /// Returns the host file that a variable of Open MPI 4 or 5 names.
 std::optional<std::string> open_mpi_host_file(const Environment&);
+
+/// Returns the name of the host file that a variable gives: the one of Open MPI or of an operator, else the one of
+/// another scheduler. If the user's prefix is mpirun with a host file, returns that file.
+std::optional<std::string> host_file_of(const Environment&);
 
 /// Returns the hosts of the host file that a variable names, or else of a scheduler's list. Empty if there is neither.
 std::vector<HostWithSlots> hosts_of(const LaunchSite&);

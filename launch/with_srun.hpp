@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "launch/choice.hpp"
+#include "launch/launch.hpp"
 
 namespace shakedown {
 

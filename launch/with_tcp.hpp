@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launch/choice.hpp"
+#include "launch/launch.hpp"
 
 namespace shakedown {
 

@@ -1,5 +1,6 @@
 // Tests the choice of the launcher for every scheduler, and without one, from environment variables alone.
 #include "launch/choice.hpp"
+#include "launch/with_mpirun.hpp"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 
 #include "base/files.hpp"
 #include "base/process.hpp"
-#include "launch/choice.hpp"
+#include "launch/launch.hpp"
 
 namespace shakedown::run_folder_test {
 namespace {
