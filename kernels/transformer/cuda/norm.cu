@@ -90,9 +90,26 @@ __global__ void __launch_bounds__(narrow_threads)
                       [&](int v, int c) { store(to + c, normed<centred>(values.of(v), mean, scale, weights, c)); });
 }
 
+/// Adds the sums of the warps of this block in order, and writes them to at[block columns + c].
+template <int vectors>
+__device__ void write_sums_of_block(int columns, const Eight (&sums)[vectors], float* at) {
+  __shared__ float of_warps[rows_of_block][vectors * 32 * vector_width];
+  __syncthreads();
+  Lane<vectors>::each(columns, [&](int v, int c) {
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) of_warps[threadIdx.x / 32][c + i] = sums[v].at[i];
+  });
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < columns; c += narrow_threads) {
+    float sum = 0;
+#pragma unroll
+    for (const auto& sums_of_warp : of_warps) sum += sums_of_warp[c];
+    at[static_cast<std::size_t>(blockIdx.x) * columns + c] = sum;
+  }
+}
+
 /// With y = (x - mean) rstd and g = dn gain: dx += rstd (g - mean(g) - y mean(g y)). With `trained`, the block writes
-/// the sums over its rows of dn y and of dn to gains[block columns + c] and shifts[...]. The block adds the sums of its
-/// warps in order, and each warp adds its rows in order.
+/// the sums over its rows of dn y and of dn to gains and shifts. Each warp adds its rows in order.
 template <bool centred, bool trained, int vectors>
 __global__ void __launch_bounds__(narrow_threads, 4)
     narrow_norm_backward_kernel(Rows<const Bf16> dn, Rows<const Bf16> x, NormWeights weights, NormStatistics statistics,
@@ -136,23 +153,8 @@ __global__ void __launch_bounds__(narrow_threads, 4)
     });
   }
   if constexpr (trained) {
-    __shared__ float of_warps[rows_of_block][vectors * 32 * vector_width];
-    const auto leave = [&](const Eight* sums, float* at) {
-      __syncthreads();
-      Lanes::each(columns, [&](int v, int c) {
-#pragma unroll
-        for (int i = 0; i < vector_width; ++i) of_warps[warp][c + i] = sums[v].at[i];
-      });
-      __syncthreads();
-      for (int c = static_cast<int>(threadIdx.x); c < columns; c += narrow_threads) {
-        float sum = 0;
-#pragma unroll
-        for (const auto& sums_of_warp : of_warps) sum += sums_of_warp[c];
-        at[static_cast<std::size_t>(blockIdx.x) * columns + c] = sum;
-      }
-    };
-    leave(gain_sums, gains);
-    if (shifts != nullptr) leave(shift_sums, shifts);
+    write_sums_of_block(columns, gain_sums, gains);
+    if (shifts != nullptr) write_sums_of_block(columns, shift_sums, shifts);
   }
 }
 
