@@ -136,7 +136,7 @@ std::string judgements_text(const Verdict& verdict) {
   std::vector<Summary> all = verdict.summaries;
   std::stable_sort(all.begin(), all.end(), [](const Summary& a, const Summary& b) { return a.by < b.by; });
   std::string out;
-  for (const Summary& spoken : all) out += std::string(name(spoken.by)) + ": " + spoken.text + "\n";
+  for (const Summary& summary : all) out += std::string(name(summary.by)) + ": " + summary.text + "\n";
   return out.empty() ? "" : out + "\n";
 }
 

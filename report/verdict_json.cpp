@@ -31,8 +31,8 @@ void members(Archive& archive, Diagnosis& d) {
 }
 
 template <class Archive>
-void members(Archive& archive, Summary& spoken) {
-  archive("judgement", spoken.by)("text", spoken.text);
+void members(Archive& archive, Summary& summary) {
+  archive("judgement", summary.by)("text", summary.text);
 }
 
 template <class Archive>

@@ -41,8 +41,8 @@ std::vector<Finding> outliers(const Verdict& verdict) {
 }
 
 std::string said(const Verdict& verdict) {
-  for (const Summary& spoken : verdict.summaries) {
-    if (spoken.by == Judgement::peers) return spoken.text;
+  for (const Summary& summary : verdict.summaries) {
+    if (summary.by == Judgement::peers) return summary.text;
   }
   return "nothing";
 }
