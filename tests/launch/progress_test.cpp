@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-namespace shakedown::board_test {
+namespace shakedown::progress_test {
 namespace {
 
 Finding finding(const std::string& key, double value, double limit, LimitKind kind = LimitKind::min) {
@@ -130,4 +130,4 @@ TEST_F(BoardTest, ColorsTheStateOnly) {
 }
 
 }  // namespace
-}  // namespace shakedown::board_test
+}  // namespace shakedown::progress_test
