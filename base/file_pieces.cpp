@@ -25,8 +25,8 @@ FilePieces::FilePieces(const std::filesystem::path& file) : file_(file), in_(nul
   const auto size = std::filesystem::file_size(file, error);
   size_ = error ? 0 : static_cast<std::size_t>(size);
   // One byte more than the size of a small file, so that one read is enough.
-  constexpr std::size_t least_piece = 4096, most_piece = std::size_t{1} << 20;
-  piece_.resize(std::clamp(size_ + 1, least_piece, most_piece));
+  constexpr std::size_t min_piece_bytes = 4096, max_piece_bytes = std::size_t{1} << 20;
+  piece_.resize(std::clamp(size_ + 1, min_piece_bytes, max_piece_bytes));
 }
 
 std::string_view FilePieces::next() {

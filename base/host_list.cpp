@@ -13,7 +13,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t most_hosts = 100'000;
+constexpr std::size_t max_hosts_of_list = 100'000;
 
 struct List {
   std::string_view text, where;
@@ -55,7 +55,8 @@ std::vector<std::string> numbers(const List& list, std::string_view inside) {
     const unsigned long first = number(list, from);
     const unsigned long last = dash == std::string_view::npos ? first : number(list, range.substr(dash + 1));
     if (last < first) refuse(list, "the range " + std::string(range) + " is descending");
-    if (last - first >= most_hosts) refuse(list, "the range " + std::string(range) + " has more than 100,000 hosts");
+    if (last - first >= max_hosts_of_list)
+      refuse(list, "the range " + std::string(range) + " has more than 100,000 hosts");
     for (unsigned long n = first; n <= last; ++n) {
       std::string digits = std::to_string(n);
       if (digits.size() < from.size()) digits.insert(0, from.size() - digits.size(), '0');
@@ -69,7 +70,7 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
   const auto open = rest.find('[');
   if (open == std::string_view::npos) {
     if (rest.find(']') != std::string_view::npos) refuse(list, "a bracket is closed but was not opened");
-    if (hosts.size() == most_hosts) refuse(list, "it has more than 100,000 hosts");
+    if (hosts.size() == max_hosts_of_list) refuse(list, "it has more than 100,000 hosts");
     hosts.push_back(before + std::string(rest));
     return;
   }

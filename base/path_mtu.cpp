@@ -112,11 +112,11 @@ void await_answers(const std::vector<Probe*>& probes, std::chrono::milliseconds 
 
 /// Sends both sizes to all hosts, and notes the answers.
 void try_all(std::vector<Path>& paths, std::chrono::milliseconds patience) {
-  constexpr int small = 64;  // bytes
+  constexpr int small_bytes = 64;  // bytes
   std::vector<Probe*> probes;
   for (Path& path : paths) {
     path.large.send(path.segment);
-    path.small.send(small);
+    path.small.send(small_bytes);
     probes.insert(probes.end(), {&path.large, &path.small});
   }
   await_answers(probes, patience);
@@ -130,12 +130,12 @@ void try_all(std::vector<Path>& paths, std::chrono::milliseconds patience) {
 
 std::map<std::string, int> hosts_losing_large_packets(const std::vector<std::string>& hosts,
                                                       std::chrono::milliseconds patience, int port) {
-  constexpr std::size_t most = 300;
+  constexpr std::size_t max_paths = 300;
   constexpr std::chrono::seconds name_limit(2);  // a name server that does not answer must not delay the start
   std::vector<Path> paths;
   const auto start = Clock::now();
   for (const auto& host : hosts) {
-    if (paths.size() == most || Clock::now() - start > name_limit) break;
+    if (paths.size() == max_paths || Clock::now() - start > name_limit) break;
     if (auto path = path_to(host, port)) paths.push_back(std::move(*path));
   }
   note_segments(paths, patience);

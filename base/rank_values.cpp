@@ -43,8 +43,8 @@ void RankValues::compress() {
   for (const OptionalDouble value : values_) differences |= value ? bits_of(value) - least : 0;
   const auto shift = differences == 0 ? 0U : static_cast<unsigned>(std::countr_zero(differences));
   const std::uint64_t largest = most < least ? 0 : (most - least) >> shift;
-  constexpr int most_bits = 55;  // of 8 bytes, compression must save at least one
-  if (std::bit_width(largest) > most_bits) return;
+  constexpr int max_bits = 55;  // of 8 bytes, compression must save at least one
+  if (std::bit_width(largest) > max_bits) return;
   const auto width = static_cast<unsigned>(std::bit_width(largest + missing) + 7) / 8;
   // Each code is copied as 8 bytes. The next code replaces those that it does not need.
   std::vector<unsigned char> bytes(values_.size() * width + sizeof largest);

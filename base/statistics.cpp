@@ -233,11 +233,11 @@ TheilSen theil_sen(const std::vector<double>& x, const std::vector<double>& y, d
     }
   }
   TheilSen result{median(slopes), std::nullopt, std::nullopt};
-  constexpr std::size_t least = 10;
+  constexpr std::size_t min_points = 10;
   const double n = static_cast<double>(x.size()), pairs = static_cast<double>(slopes.size());
   const double half_width = normal_quantile(confidence) * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
   const auto k = static_cast<std::ptrdiff_t>((pairs - half_width) / 2);
-  if (x.size() < least || k < 1) return result;
+  if (x.size() < min_points || k < 1) return result;
   std::sort(slopes.begin(), slopes.end());
   result.low = slopes[static_cast<std::size_t>(k) - 1];
   result.high = slopes[slopes.size() - static_cast<std::size_t>(k)];
@@ -265,8 +265,8 @@ std::size_t sample_size(double effect, double sigma, double alpha, double power)
   const double ratio = z * sigma / effect;
   constexpr double efficiency = 3 / 3.14159265358979;  // of the rank test, relative to the t test, for normal noise
   const double n = 2 * ratio * ratio / efficiency + z_alpha * z_alpha / 4;
-  constexpr double most = 1e6;  // larger sizes are not practical, so the exact number does not matter
-  return std::max(least, static_cast<std::size_t>(std::ceil(std::min(n, most))));
+  constexpr double max_size = 1e6;  // larger sizes are not practical, so the exact number does not matter
+  return std::max(least, static_cast<std::size_t>(std::ceil(std::min(n, max_size))));
 }
 
 }  // namespace shakedown

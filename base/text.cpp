@@ -163,14 +163,14 @@ std::string Table::text(const Style& style) const {
 
 // Returns the widths of the columns that fit. Shrinks the widest column first.
 std::vector<std::size_t> Table::fitted(const Style& style) const {
-  constexpr std::size_t narrowest = 8;
+  constexpr std::size_t min_width = 8;
   auto widths = widths_;
   if (style.grid) std::fill(widths.begin() + 1, widths.end(), *std::max_element(widths.begin() + 1, widths.end()));
   std::size_t all = style.gap * (widths.size() - 1);
   for (const std::size_t width : widths) all += width;
   while (style.width > 0 && all > style.width) {
     const auto widest = std::max_element(widths.begin(), widths.end());
-    if (*widest <= narrowest) break;
+    if (*widest <= min_width) break;
     --*widest;
     --all;
   }

@@ -13,7 +13,7 @@
 
 namespace shakedown {
 
-/// True if the slowest rank took more than `off` times as long as the lower quartile of all ranks.
+/// True if the slowest rank took more than `outlier_time_ratio` times as long as the lower quartile of all ranks.
 inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measured, const std::string& key) {
   const auto row = measured.find(key);
   if (row == measured.end()) return false;
@@ -23,8 +23,9 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
   for (const auto& own : column->second) {
     if (own) seconds.push_back(*own);
   }
-  constexpr double off = 1.4;  // lower than the limit for outliers (thresholds/catalogue/metrics.cpp)
-  return !seconds.empty() && *std::max_element(seconds.begin(), seconds.end()) > off * quantile(seconds, 0.25);
+  constexpr double outlier_time_ratio = 1.4;  // lower than the limit for outliers (thresholds/catalogue/metrics.cpp)
+  return !seconds.empty() &&
+         *std::max_element(seconds.begin(), seconds.end()) > outlier_time_ratio * quantile(seconds, 0.25);
 }
 
 /// Adds the measurements. If one has an outlier, it is repeated later as `turn` 2.

@@ -12,14 +12,14 @@ std::unique_ptr<Work> Device::prepare(const Spec& spec) {
 }
 
 bool still_best(Group& group, double remembered, double likeliest) {
-  constexpr double of_one_turn = 1.02;  // the allowed ratio of two timings of the same operation
-  constexpr double never = 1e30;        // a finite stand-in for infinity, since it is sent between ranks
+  constexpr double max_turn_ratio = 1.02;    // the allowed ratio of two timings of the same operation
+  constexpr double infinite_seconds = 1e30;  // a finite stand-in for infinity, since it is sent between ranks
   const auto slowest = [&](double mine) {
-    const auto all = gather(group, std::min(mine, never));
+    const auto all = gather(group, std::min(mine, infinite_seconds));
     return *std::max_element(all.begin(), all.end());
   };
   const double ours = slowest(remembered), theirs = slowest(likeliest);
-  return ours < never && ours <= of_one_turn * theirs;
+  return ours < infinite_seconds && ours <= max_turn_ratio * theirs;
 }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }

@@ -41,7 +41,7 @@ inline std::uint64_t digest_of(std::span<const std::byte> bytes, std::uint64_t f
   }
   return sum;
 }
-inline constexpr std::size_t most_digested = std::size_t{1} << 30;
+inline constexpr std::size_t max_digested_bytes = std::size_t{1} << 30;
 
 /// Collects the comparisons of one check: their number, the number of mismatches, and the position of the first
 /// mismatch.

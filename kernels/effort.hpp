@@ -24,13 +24,13 @@ constexpr int steps_alone(double step_seconds) { return step_seconds < lasting_s
 constexpr int bucket_trials(double step_seconds) { return step_seconds < 2 * lasting_seconds ? 4 : 0; }
 
 /// The most seconds that samples timed one by one may take, and the least number of these samples.
-inline constexpr double most_single_seconds = 10;
-inline constexpr int least_single_samples = 5;
+inline constexpr double max_single_seconds = 10;
+inline constexpr int min_single_samples = 5;
 
 /// Returns how many of `wanted` operations to time one by one, if each takes `seconds` (0: unknown).
 inline int single_samples(int wanted, double seconds) {
-  if (wanted * seconds <= most_single_seconds) return wanted;
-  return std::max(std::min(wanted, least_single_samples), static_cast<int>(most_single_seconds / seconds));
+  if (wanted * seconds <= max_single_seconds) return wanted;
+  return std::max(std::min(wanted, min_single_samples), static_cast<int>(max_single_seconds / seconds));
 }
 
 }  // namespace shakedown

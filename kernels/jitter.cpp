@@ -44,7 +44,7 @@ std::optional<double> waited_so_far() {
 
 class Jitter final : public Work {
  public:
-  Jitter() { quanta_.reserve(most_operations * JitterSpec::quanta); }
+  Jitter() { quanta_.reserve(max_operations * JitterSpec::quanta); }
 
   void enqueue() override {
     const auto before = waited_so_far();
@@ -99,7 +99,7 @@ class Jitter final : public Work {
   }
 
  private:
-  static constexpr std::size_t most_operations = 64;
+  static constexpr std::size_t max_operations = 64;
 
   const Chain chain_;
   std::uint64_t state_ = 0, announced_ = 0;

@@ -35,7 +35,7 @@ std::optional<int> nearest_with_cpus(const std::filesystem::path& root, int node
   std::istringstream distances(line_of(folder_of(root, node) / "distance").value_or(""));
   std::optional<int> nearest;
   int least = 0;
-  for (int other = 0, distance = 0; other < most_numa_nodes; ++other) {
+  for (int other = 0, distance = 0; other < max_numa_nodes; ++other) {
     if (!is_visible(folder_of(root, other))) continue;
     if (!(distances >> distance)) break;
     if (!has_cpus(root, other) || (nearest && distance >= least)) continue;
@@ -51,13 +51,13 @@ std::optional<int> host_node_of(const std::filesystem::path& root, const std::st
   auto address = pci;
   std::transform(address.begin(), address.end(), address.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto node = number_of(root / "sys/bus/pci/devices" / address / "numa_node");
-  if (!node || *node < 0 || *node >= most_numa_nodes) return std::nullopt;
+  if (!node || *node < 0 || *node >= max_numa_nodes) return std::nullopt;
   const int found = static_cast<int>(*node);
   return has_cpus(root, found) || !is_visible(folder_of(root, found)) ? found : nearest_with_cpus(root, found);
 }
 
 std::optional<int> node_far_from(const std::filesystem::path& root, int node) {
-  for (int other = 0; other < most_numa_nodes; ++other) {
+  for (int other = 0; other < max_numa_nodes; ++other) {
     if (other != node && has_cpus(root, other) && has_memory(root, other)) return other;
   }
   return std::nullopt;

@@ -7,7 +7,7 @@
 
 namespace shakedown {
 
-inline constexpr int most_numa_nodes = 1024;
+inline constexpr int max_numa_nodes = 1024;
 
 /// Returns the node that Linux reports for a PCI device ("0000:1b:00.0"), or the nearest node with CPUs if that node
 /// has none. On Grace the memory of each GPU is a node without CPUs, and a buffer there would be in the GPU itself.

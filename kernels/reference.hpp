@@ -100,15 +100,15 @@ struct Addends {
   }
 };
 
-/// Returns addends for `ranks` ranks whose sums, including all partial sums, are at most `largest_exact`: 2^24 for f32,
-/// 2048 for f16, 256 for bf16 (all integers up to there are representable).
-constexpr Addends addends_for(int ranks, std::int64_t largest_exact) {
+/// Returns addends for `ranks` ranks whose sums, including all partial sums, are at most `max_exact_integer`: 2^24 for
+/// f32, 2048 for f16, 256 for bf16 (all integers up to there are representable).
+constexpr Addends addends_for(int ranks, std::int64_t max_exact_integer) {
   Addends addends{.ranks = ranks};
   const auto largest_sum = [&addends] {
     const std::int64_t with_value = (static_cast<std::int64_t>(addends.ranks) >> addends.shift) + 1;
     return with_value * ((1 << addends.bits) - 1);
   };
-  while (largest_sum() > largest_exact) {
+  while (largest_sum() > max_exact_integer) {
     if (addends.bits > 1) {
       --addends.bits;
     } else {

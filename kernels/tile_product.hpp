@@ -56,10 +56,10 @@ inline std::vector<float> expected_tile(const TileShape& shape, int tile) {
       }
     }
   }
-  constexpr std::int64_t largest_exact = 1 << 24;
+  constexpr std::int64_t max_exact_integer = 1 << 24;
   std::vector<float> exact;
   for (const auto sum : sums) {
-    if (std::abs(sum) > largest_exact) throw std::logic_error("a tile has a number that is not exact in f32");
+    if (std::abs(sum) > max_exact_integer) throw std::logic_error("a tile has a number that is not exact in f32");
     exact.push_back(static_cast<float>(sum));
   }
   return exact;

@@ -27,18 +27,18 @@ class Trail {
 
   /// Number of places, and the largest number of operations that the timing loop queues in a row. More operations than
   /// places would overwrite each other's heads.
-  static constexpr std::size_t most_places = 4096, most_operations = most_places - 2;
+  static constexpr std::size_t max_places = 4096, max_operations = max_places - 2;
 
   /// Creates a trail for outputs of `bytes` bytes. A step preserves any alignment that a library could benefit from.
-  explicit Trail(std::size_t bytes = 0) : Trail(bytes, bytes <= 64 ? 64 : 512, most_places) {}
+  explicit Trail(std::size_t bytes = 0) : Trail(bytes, bytes <= 64 ? 64 : 512, max_places) {}
   Trail(std::size_t bytes, std::size_t step, std::size_t places) : bytes_(bytes), step_(step), places_(places) {}
 
   /// Returns a trail for in-place outputs. The places of this trail do not overlap, and there are as many places as a
   /// sample has operations (of a millisecond, or four).
   static Trail apart(std::size_t bytes) {
     const std::size_t unit = bytes <= 64 ? 64 : 512, step = (bytes + unit - 1) / unit * unit;
-    constexpr std::size_t enough = std::size_t{256} << 20, alone = std::size_t{2} << 30;
-    return {bytes, step, bytes > alone ? 1 : std::clamp<std::size_t>(enough / step, 4, most_places)};
+    constexpr std::size_t total_bytes = std::size_t{256} << 20, max_repeated_bytes = std::size_t{2} << 30;
+    return {bytes, step, bytes > max_repeated_bytes ? 1 : std::clamp<std::size_t>(total_bytes / step, 4, max_places)};
   }
 
   std::size_t bytes() const { return bytes_; }

@@ -11,25 +11,25 @@ namespace shakedown {
 
 namespace {
 
-constexpr int most_turns = 7;
-constexpr double clearly_faster = 0.997;  // as a fraction of the earlier candidate's time
-constexpr double hopeless = 1.10;         // as a multiple of the best time so far; slower candidates are dropped
-constexpr double turn_seconds = 1e-3;     // long enough that the launch is negligible
+constexpr int max_turns = 7;
+constexpr double better_time_ratio = 0.997;  // as a fraction of the earlier candidate's time
+constexpr double dropped_time_ratio = 1.10;  // as a multiple of the best time so far; slower candidates are dropped
+constexpr double turn_seconds = 1e-3;        // long enough that the launch is negligible
 
 // Limits of turns in bursts.
 constexpr int burst_turns = 2;
-constexpr double slow = 5e-3;  // seconds; a single operation of this length is a load, so a turn without rests would
-                               // not be representative
+constexpr double long_operation_seconds = 5e-3;  // seconds; a single operation of this length is a load, so a turn
+                                                 // without rests would not be representative
 
 // The number of candidates of the sustained race, and how often each runs.
-constexpr std::size_t most_finalists = 4;
-constexpr double finalist = 1.05;     // as a multiple of the best time in turns
-constexpr double short_lived = 2e-4;  // seconds
+constexpr std::size_t max_finalists = 4;
+constexpr double finalist = 1.05;                 // as a multiple of the best time in turns
+constexpr double short_operation_seconds = 2e-4;  // seconds
 constexpr int heats = 2;
 
 // Limits for operations that take long, such as f64 on a GPU that has 1/64 of its f32 rate there. The longest product
 // of a run takes 0.18 s on H100 and H200: 12 candidates of it need 2.2 s, and three turns of them 10 s.
-constexpr double most_warm_up_seconds = 2.5, most_seconds = 12;
+constexpr double max_warm_up_seconds = 2.5, max_seconds = 12;
 constexpr double repeats_exactly = 0.25;  // seconds; one turn tells operations of this length apart
 
 struct Candidate {
@@ -52,7 +52,7 @@ class Turns {
       const double before = spent();
       if (trials_.runs(i)) running.push_back({i, {}});
       if (running.size() >= least_candidates && spent() > budget_ / 2) break;
-      if (!running.empty() && 2 * spent() - before > most_warm_up_seconds) break;
+      if (!running.empty() && 2 * spent() - before > max_warm_up_seconds) break;
     }
     return running;
   }
@@ -68,7 +68,7 @@ class Turns {
     if (load_ + expected > bursts.load) {
       trials_.rest(bursts.rest_after(load_));
       load_ = 0;
-      if (expected < slow) load_ += time(index, repeats) * repeats;
+      if (expected < long_operation_seconds) load_ += time(index, repeats) * repeats;
     }
     const double seconds = time(index, repeats);
     load_ += seconds * repeats;
@@ -90,7 +90,7 @@ void race(Turns& turns, std::vector<Candidate>& candidates, double seconds) {
   const auto slower = std::find_if(candidates.begin(), candidates.end(),
                                    [best](const Candidate& c) { return c.median() > finalist * best; });
   candidates.erase(slower, candidates.end());
-  candidates.resize(std::min(candidates.size(), most_finalists));
+  candidates.resize(std::min(candidates.size(), max_finalists));
   for (auto& candidate : candidates) candidate.seconds.clear();
   const int repeats = std::max(1, static_cast<int>(seconds / 2 / heats / best));
   for (int heat = 0; heat < heats && candidates.size() > 1; ++heat) {
@@ -111,7 +111,7 @@ double best_of(const std::vector<Candidate>& candidates) {
 
 /// True if another turn of `candidates` fits into the limit of the whole search, in addition to what was spent.
 bool another_turn_fits(Turns& turns, std::size_t candidates, double once, double rest) {
-  return turns.spent() + static_cast<double>(candidates) * (once + rest) <= most_seconds;
+  return turns.spent() + static_cast<double>(candidates) * (once + rest) <= max_seconds;
 }
 
 }  // namespace
@@ -146,17 +146,17 @@ std::optional<std::size_t> pick_fastest(Trials& trials, std::size_t count, const
   const auto take_turn = [&](const auto& seconds_of) {
     if (candidates.size() == 1) return;
     for (auto& candidate : candidates) candidate.seconds.push_back(seconds_of(candidate.index));
-    const double limit = best_of(candidates) * hopeless;
+    const double limit = best_of(candidates) * dropped_time_ratio;
     std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
   };
   const auto plainly = [&](std::size_t index) { return turns.time(index, repeats); };
   const auto in_bursts = [&](std::size_t index) { return turns.time_in(*tuning.bursts, index, repeats, once); };
   if (!tuning.bursts) {
-    for (int turn = 0; turn < most_turns && (turn == 0 || turns.time_left()); ++turn) take_turn(plainly);
+    for (int turn = 0; turn < max_turns && (turn == 0 || turns.time_left()); ++turn) take_turn(plainly);
   } else {
-    if (once < slow) take_turn(plainly);  // drops slow candidates first
+    if (once < long_operation_seconds) take_turn(plainly);  // drops slow candidates first
     for (auto& candidate : candidates) candidate.seconds.clear();
-    const int in_all = once < slow ? burst_turns : once < repeats_exactly ? tuning.slow_turns : 1;
+    const int in_all = once < long_operation_seconds ? burst_turns : once < repeats_exactly ? tuning.slow_turns : 1;
     for (int turn = 0; turn < in_all; ++turn) {
       if (turn > 0 && !another_turn_fits(turns, candidates.size(), once, tuning.bursts->rest)) break;
       take_turn(in_bursts);
@@ -164,13 +164,13 @@ std::optional<std::size_t> pick_fastest(Trials& trials, std::size_t count, const
   }
   if (candidates.size() == 1) return candidates.front().index;
   const double best = best_of(candidates);  // an operation that takes long is a lasting load by itself
-  if (tuning.sustained > 0 && best > short_lived && best < repeats_exactly) {
+  if (tuning.sustained > 0 && best > short_operation_seconds && best < repeats_exactly) {
     race(turns, candidates, tuning.sustained);
   }
 
   const auto* chosen = &candidates.front();
   for (const auto& candidate : candidates) {
-    if (candidates.size() > 1 && candidate.median() < clearly_faster * chosen->median()) chosen = &candidate;
+    if (candidates.size() > 1 && candidate.median() < better_time_ratio * chosen->median()) chosen = &candidate;
   }
   return chosen->index;
 }

@@ -65,13 +65,13 @@ struct AskedAlone {
 /// Asks each host separately to find out which hosts fail, because mpirun starts nothing unless all hosts are
 /// available.
 AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Words& asked, Signals& signals) {
-  constexpr std::size_t at_once = 32;
+  constexpr std::size_t hosts_at_once = 32;
   AcceptOptions patience = options;
   patience.startup_timeout = std::min(options.startup_timeout, 20.0);
   AskedAlone all;
-  for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
+  for (std::size_t begin = 0; begin < asked.size(); begin += hosts_at_once) {
     const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
-                      asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
+                      asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + hosts_at_once, asked.size())));
     std::vector<Discovery> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {

@@ -106,7 +106,7 @@ void begin_gate(const GivenFlags& given, AcceptOptions& options) {
       throw InputError("--gate and " + std::string(flag) + " cannot be combined: a gate has its own rows and limits");
     }
   }
-  constexpr double of_start = 0.6, of_row = 0.4;
+  constexpr double start_share = 0.6, row_share = 0.4;
   options.tier = Tier::gate;
   const auto all = options.waiting ? std::vector<std::string>{"preflight", "gemm", "hbm"} : gate_families();
   for (const auto& family : options.families) {
@@ -116,16 +116,16 @@ void begin_gate(const GivenFlags& given, AcceptOptions& options) {
     }
   }
   if (options.families.empty()) options.families = all;
-  options.startup_timeout = std::min(options.startup_timeout, of_start * options.gate->seconds);
-  options.timeout = std::min(options.timeout, of_row * options.gate->seconds);
+  options.startup_timeout = std::min(options.startup_timeout, start_share * options.gate->seconds);
+  options.timeout = std::min(options.timeout, row_share * options.gate->seconds);
 }
 
 /// Returns the words without those that the plan of a soak stores anyway, and without those that name its folder.
 std::vector<std::string> flags_to_resume(std::vector<std::string> words) {
   std::erase_if(words, [](const std::string& word) {
-    constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",
-                                 "--folder", "--results", "--keep",     "--resume"};
-    return std::find(of_plan.begin(), of_plan.end(), word.substr(0, word.find('='))) != of_plan.end();
+    constexpr std::array flags_of_plan{"--for",    "--seed",    "--families", "--tier",
+                                       "--folder", "--results", "--keep",     "--resume"};
+    return std::find(flags_of_plan.begin(), flags_of_plan.end(), word.substr(0, word.find('='))) != flags_of_plan.end();
   });
   return words;
 }

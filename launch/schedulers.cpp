@@ -32,25 +32,25 @@ struct Sign {
   Agent agent = {};
 };
 
-constexpr Agent of_lsf{"blaunch"};
-constexpr Agent of_mpich{"ssh", "HYDRA_LAUNCHER_EXEC", {"HYDRA_LAUNCHER_EXTRA_ARGS", "HYDRA_LAUNCH_EXTRA_ARGS"}};
-constexpr Agent of_intel{"ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC", {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}};
+constexpr Agent lsf_agent{"blaunch"};
+constexpr Agent mpich_agent{"ssh", "HYDRA_LAUNCHER_EXEC", {"HYDRA_LAUNCHER_EXTRA_ARGS", "HYDRA_LAUNCH_EXTRA_ARGS"}};
+constexpr Agent intel_agent{"ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC", {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}};
 
 // Sources: manual pages of the schedulers (qsub(1B), bsub(1), blaunch(1), qsub(1) of Grid Engine, oarsub(1),
 // flux-run(1)), Kubeflow's mpi-operator (ssh since v2, kubexec.sh before) and training-operator, the wiki of MPICH's
 // Hydra, LeaderWorkerSet, PyTorch's torchrun, Volcano's plugin svc, and the manuals of the cloud services.
 constexpr std::array signs{
     Sign{"PBS", "PBS_NODEFILE", Form::file, "mpirun --hostfile $PBS_NODEFILE"},
-    Sign{"LSF", "LSB_DJOB_HOSTFILE", Form::file, "mpirun --host HOST:8,...", of_lsf},
+    Sign{"LSF", "LSB_DJOB_HOSTFILE", Form::file, "mpirun --host HOST:8,...", lsf_agent},
     Sign{"Grid Engine", "PE_HOSTFILE", Form::file, "mpirun --hostfile FILE"},
     Sign{"OAR", "OAR_NODEFILE", Form::file, "mpirun --hostfile $OAR_NODEFILE --mca plm_rsh_agent oarsh"},
     Sign{"OAR", "OAR_NODE_FILE", Form::file, "mpirun --hostfile $OAR_NODE_FILE --mca plm_rsh_agent oarsh"},
     Sign{"Cobalt", "COBALT_NODEFILE", Form::file, "mpirun --hostfile $COBALT_NODEFILE"},
-    Sign{"MPI operator (MPICH)", "HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $HYDRA_HOST_FILE", of_mpich},
+    Sign{"MPI operator (MPICH)", "HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $HYDRA_HOST_FILE", mpich_agent},
     Sign{"MPI operator (Intel MPI)", "I_MPI_HYDRA_HOST_FILE", Form::file, "mpirun --hostfile $I_MPI_HYDRA_HOST_FILE",
-         of_intel},
-    Sign{"LSF", "LSB_MCPU_HOSTS", Form::list, "mpirun --host HOST:8,...", of_lsf},
-    Sign{"LSF", "LSB_HOSTS", Form::list, "mpirun --host HOST:8,...", of_lsf},
+         intel_agent},
+    Sign{"LSF", "LSB_MCPU_HOSTS", Form::list, "mpirun --host HOST:8,...", lsf_agent},
+    Sign{"LSF", "LSB_HOSTS", Form::list, "mpirun --host HOST:8,...", lsf_agent},
     Sign{"LoadLeveler", "LOADL_HOSTFILE", Form::file, "mpirun --hostfile $LOADL_HOSTFILE"},
     Sign{"SageMaker", "SM_HOSTS", Form::list, "mpirun --host HOST:8,..."},
     Sign{"Azure Batch", "AZ_BATCH_HOST_LIST", Form::list, "mpirun --host HOST:8,..."},

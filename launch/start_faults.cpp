@@ -11,7 +11,7 @@ namespace start_faults {
 using enum StartFault;
 
 // Sentences of OpenSSH 9.2: sshconnect.c, sshconnect2.c, packet.c, readconf.c, authfile.c.
-constexpr std::array of_ssh{
+constexpr std::array ssh_messages{
     StartRow{"*Permissions * for '{what}' are too open", key_file_refused},
     StartRow{"*@{host}: Permission denied (", login_refused},
     StartRow{"*@{host}'s password:", login_refused},
@@ -40,7 +40,7 @@ constexpr std::array of_ssh{
 
 // Sentences of shells and tools that start a program on the host: bash 5.2, dash 0.5.12, zsh 5.9, env and nohup of
 // coreutils 9.1, ld.so of glibc 2.36.
-constexpr std::array of_shell{
+constexpr std::array shell_messages{
     StartRow{"*error while loading shared libraries: {what}: cannot open shared object file", library_missing},
     StartRow{"*: version `{what}' not found (required by ", library_too_old},
     StartRow{"*sh: *{what}: command not found", program_missing},
@@ -56,7 +56,7 @@ constexpr std::array of_shell{
 };
 
 // Sentences of Slurm 22.05: srun, slurmstepd, slurm_errno.c.
-constexpr std::array of_srun{
+constexpr std::array srun_messages{
     StartRow{"srun: *invalid partition specified: {what}", partition_wrong},
     StartRow{"srun: *Invalid partition name specified", partition_wrong},
     StartRow{"srun: *Partition in DOWN state", partition_wrong},
@@ -102,7 +102,7 @@ constexpr std::array of_srun{
 };
 
 // Sentences of Open MPI 4.1.4 (help-*.txt of orte) and 5.0 (help-*.txt of prrte, whose mpirun calls itself prterun).
-constexpr std::array of_mpirun{
+constexpr std::array mpirun_messages{
     StartRow{"There are not enough slots available in the system to satisfy", too_few_slots},
     StartRow{"All nodes which are allocated for this job are already filled", too_few_slots},
     StartRow{"*was unable to find the specified executable file*Node: {host} Executable: {what}", program_missing},
@@ -130,8 +130,8 @@ constexpr std::array of_mpirun{
     StartRow{"*does not know how to route a message to the specified daemon*target node: {host}", daemon_not_started},
 };
 
-constexpr std::array tables{StartTable{"ssh", of_ssh}, StartTable{"shell", of_shell}, StartTable{"srun", of_srun},
-                            StartTable{"mpirun", of_mpirun}};
+constexpr std::array tables{StartTable{"ssh", ssh_messages}, StartTable{"shell", shell_messages},
+                            StartTable{"srun", srun_messages}, StartTable{"mpirun", mpirun_messages}};
 
 struct Row {
   StartFault fault;

@@ -125,8 +125,8 @@ Found huge_pages(const AuditedHost& host) {
 
 Found open_files(const AuditedHost& host) {
   const double limit = std::atof(fact_of(host, "open_files").value_or("").c_str());  // atof makes 0 of "unlimited"
-  constexpr double enough = 4096;  // NCCL opens a few sockets for each peer and channel
-  if (limit <= 0 || limit >= enough) return std::nullopt;
+  constexpr double min_open_files = 4096;  // NCCL opens a few sockets for each peer and channel
+  if (limit <= 0 || limit >= min_open_files) return std::nullopt;
   return "the limit of open files is " + std::to_string(static_cast<long>(limit));
 }
 

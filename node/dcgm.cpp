@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t longest = 300;  // maximum characters of a message of DCGM
+constexpr std::size_t max_message_bytes = 300;  // maximum characters of a message of DCGM
 
 /// Returns a list member; empty if it is not a list.
 const Json& list_in(const Json& object, const char* name) {
@@ -66,9 +66,9 @@ bool is_mild(const Json& result) {
 }
 
 std::string shown(const std::string& text) {
-  auto line = one_line(text.substr(0, longest));
+  auto line = one_line(text.substr(0, max_message_bytes));
   line.erase(line.find_last_not_of(" .") + 1);
-  return line + (text.size() > longest ? " ..." : "");
+  return line + (text.size() > max_message_bytes ? " ..." : "");
 }
 
 /// Returns the GPU of a result. For software tests, DCGM 3 gives only the GPU of the last warning.

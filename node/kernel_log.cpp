@@ -28,10 +28,10 @@ std::optional<std::string> read_now(const std::filesystem::path& file) {
   if (descriptor < 0) return std::nullopt;
   std::string text;
   std::array<char, 16384> block{};
-  constexpr std::size_t most = std::size_t{64} << 20;
+  constexpr std::size_t max_bytes = std::size_t{64} << 20;
   ssize_t size = 0;
-  while (text.size() < most && ((size = read(descriptor, block.data(), block.size())) > 0 ||
-                                (size < 0 && (errno == EPIPE || errno == EINTR)))) {
+  while (text.size() < max_bytes && ((size = read(descriptor, block.data(), block.size())) > 0 ||
+                                     (size < 0 && (errno == EPIPE || errno == EINTR)))) {
     if (size > 0) text.append(block.data(), static_cast<std::size_t>(size));
   }
   const bool failed = size < 0 && errno != EAGAIN;
@@ -94,9 +94,9 @@ std::optional<KernelLog> read_kernel_log(const std::filesystem::path& root) {
   // By kind of fault: its first line, and the number of its lines.
   std::map<const LogShape*, std::pair<std::string, int>> faults;
   std::istringstream lines(start == std::string::npos ? *text : text->substr(start));
-  constexpr std::size_t longest = 400;
+  constexpr std::size_t max_line_bytes = 400;
   for (std::string line; std::getline(lines, line);) {
-    const std::string said = line.substr(0, longest);
+    const std::string said = line.substr(0, max_line_bytes);
     if (said.find("Xid (") != std::string::npos) {
       read_xid(said, file, log);
       read_switch_error(said, log);

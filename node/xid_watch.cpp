@@ -21,8 +21,8 @@ XidWatch::~XidWatch() {
 Answer<std::vector<unsigned>> XidWatch::take() {
   if (!problem_.empty()) return Answer<std::vector<unsigned>>::unknown(problem_);
   std::vector<unsigned> xids;
-  constexpr std::size_t at_most = 1000;  // limits the loop if a GPU reports XIDs endlessly
-  while (xids.size() < at_most) {
+  constexpr std::size_t max_events = 1000;  // limits the loop if a GPU reports XIDs endlessly
+  while (xids.size() < max_events) {
     abi::EventData event{};
     constexpr unsigned no_wait = 0;
     bool missing = false;

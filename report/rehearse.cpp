@@ -67,9 +67,10 @@ std::vector<Outcome> outcomes_of(const RehearsalPlan& plan, std::optional<rehear
   return outcomes;
 }
 
-constexpr int max_hosts = 512;           // the judge was tested with up to 4,096 GPUs
-constexpr int clusters_of_clauses = 29;  // with fewer, no lower bound reaches `dependable`, not even if all are named
-constexpr double dependable = 0.9;       // the lower bound of a probability that a clause can promise
+constexpr int max_hosts = 512;  // the judge was tested with up to 4,096 GPUs
+constexpr int clusters_of_clauses =
+    29;  // with fewer, no lower bound reaches `min_probability`, not even if all are named
+constexpr double min_probability = 0.9;  // the lower bound of a probability that a clause can promise
 
 /// Fewer clusters if they are large, so that a rehearsal takes seconds to a few minutes.
 int usual_clusters(const Shape& shape) { return shape.ranks() <= 128 ? 50 : 30; }
@@ -111,7 +112,7 @@ std::string table_of(const std::vector<Found>& found) {
 std::string clause_of(std::span<const Found> losses) {
   for (const Found& found : losses) {
     const double least = 1 - binomial_upper_bound(found.of - found.named, found.of);
-    if (least < dependable) continue;
+    if (least < min_probability) continue;
     return fmt::format("If slow by {:.0f} % or more, {} is named with a probability of at least {:.0f} %.\n",
                        100 * found.part, found.fault, 100 * least);
   }

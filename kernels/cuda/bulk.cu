@@ -119,7 +119,7 @@ __device__ Stages stages_of(const BulkShape& shape, std::uint64_t* barriers, uns
 __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
-  __shared__ std::uint64_t barriers[most_bulk_stages];
+  __shared__ std::uint64_t barriers[max_bulk_stages];
   const Parts parts(o.bytes, shape);
   if (blockIdx.x == 0) {  // the remainder that is smaller than a vector
     const auto i = parts.end + threadIdx.x;
@@ -146,7 +146,7 @@ __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
 __global__ void bulk_read_kernel(Operands o, BulkShape shape) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char memory[];
-  __shared__ std::uint64_t barriers[most_bulk_stages];
+  __shared__ std::uint64_t barriers[max_bulk_stages];
   const Parts parts(o.bytes, shape);
   const auto stages = stages_of(shape, barriers, memory);
   if (threadIdx.x == 0) {

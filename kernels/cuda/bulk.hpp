@@ -9,7 +9,7 @@
 
 namespace shakedown::cuda {
 
-inline constexpr int most_bulk_stages = 8;
+inline constexpr int max_bulk_stages = 8;
 
 /// Queues a copy or a read with a bulk shape.
 void bulk_over(cudaStream_t, HbmOp, const Operands&, const StreamShape&, unsigned blocks);

@@ -12,7 +12,7 @@ namespace {
 /// Maximum number of multiprocessors that take part. The number is large enough for a mean over the chip and small
 /// enough that the cost of each handover (about 2 us) is negligible: in a chain of 2 MiB each walker makes 512
 /// accesses.
-constexpr unsigned most_walkers = 32;
+constexpr unsigned max_walkers = 32;
 
 /// One block per multiprocessor. `walkers` of these blocks, evenly spread, walk their parts of the chain in turn. A
 /// block only waits for blocks with a lower index, which were started before it.
@@ -46,7 +46,7 @@ void chase_pointers(cudaStream_t stream, const void* chain, std::size_t nodes, C
   const auto blocks = static_cast<unsigned>(multiprocessors);
   check(cudaMemsetAsync(&result->turn, 0, sizeof result->turn, stream));
   chase_kernel<<<blocks, 1, 0, stream>>>(static_cast<const unsigned char*>(chain), static_cast<unsigned>(nodes), result,
-                                         std::min(most_walkers, blocks));
+                                         std::min(max_walkers, blocks));
   check(cudaGetLastError());
 }
 

@@ -27,7 +27,7 @@ ncclDataType_t nccl_type(DType dtype) {
 }
 
 /// Returns the largest N for which the type represents all integers up to N exactly.
-std::int64_t largest_exact(DType dtype) {
+std::int64_t max_exact_integer(DType dtype) {
   // The significand has one bit more than is stored.
   const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
   return std::int64_t{1} << bits;
@@ -35,7 +35,7 @@ std::int64_t largest_exact(DType dtype) {
 
 /// From this message size on, one untimed operation precedes each sample. The launch and ranks that arrive some
 /// microseconds apart would add 0.3 to 0.8 % to a sample of 1 to 2.5 ms.
-constexpr std::size_t least_led_bytes = std::size_t{64} << 20;
+constexpr std::size_t min_led_bytes = std::size_t{64} << 20;
 
 /// Waits for all queued work, as Communicators::wait does.
 void wait(const Gpu& gpu, Communicators& communicators) {
@@ -61,7 +61,7 @@ class Collective final : public Work {
       : spec_(spec),
         layout_(layout(spec)),
         type_(nccl_type(spec.dtype)),
-        addends_(reference::addends_for(spec.ranks, largest_exact(spec.dtype))),
+        addends_(reference::addends_for(spec.ranks, max_exact_integer(spec.dtype))),
         gpu_(gpu),
         communicators_(communicators),
         trail_(in_place() ? Trail::apart(spec.bytes) : Trail(layout_.out)),
@@ -147,7 +147,7 @@ class Collective final : public Work {
   std::size_t bytes() const override { return in_.bytes() + own_out_.bytes(); }
   bool collective() const override { return true; }
   bool on_host() const override { return spec_.scope == Scope::node; }
-  bool needs_lead_in() const override { return spec_.bytes >= least_led_bytes && !recorded(); }
+  bool needs_lead_in() const override { return spec_.bytes >= min_led_bytes && !recorded(); }
   std::string chosen() const override { return chosen_; }
   void corrupt() override { flip_one_bit(gpu_, has_output(spec_, rank_) ? last_output(out(), trail_) : View(in_)); }
 

@@ -18,7 +18,7 @@ namespace {
 /// Shortest collective sample whose clock cycles are counted. Ranks enter a collective together, and work queued before
 /// it lets them drift apart. In samples of at least this duration, the 3 us of the counter do not affect the next
 /// sample.
-constexpr double least_counted_seconds = 5e-4;
+constexpr double min_counted_seconds = 5e-4;
 
 }  // namespace
 
@@ -68,7 +68,7 @@ double CudaDevice::seconds(Work& work, int repeats) {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));
   const double seconds = static_cast<double>(milliseconds) * 1e-3;
-  long_ = long_ || seconds >= least_counted_seconds;
+  long_ = long_ || seconds >= min_counted_seconds;
   return seconds;
 }
 

@@ -26,7 +26,7 @@ struct Sum {
 };
 
 /// Maximum number of counted intervals; later ones are ignored.
-constexpr std::size_t most_sums = 4096;
+constexpr std::size_t max_sums = 4096;
 
 __device__ unsigned long long nanoseconds() {
   unsigned long long now;
@@ -75,7 +75,7 @@ double seconds_of_jit() {
 CycleCounter::CycleCounter(const Gpu& gpu)
     : gpu_(gpu),
       begins_(static_cast<std::size_t>(gpu.multiprocessors()) * sizeof(Begin)),
-      sums_(most_sums * sizeof(Sum)) {
+      sums_(max_sums * sizeof(Sum)) {
   gpu_.fill(begins_, 0);
   gpu_.fill(sums_, 0);
 }
@@ -86,7 +86,7 @@ void CycleCounter::begin() {
 }
 
 void CycleCounter::end(int operations) {
-  if (operations_.size() == most_sums) return;
+  if (operations_.size() == max_sums) return;
   operations_.push_back(operations);
   end_kernel<<<blocks(gpu_), 1, 0, gpu_.stream()>>>(begins_.data<Begin>(), blocks(gpu_),
                                                     sums_.data<Sum>() + (operations_.size() - 1));

@@ -131,12 +131,12 @@ __global__ void count_wrong_elements_kernel(Matrices<T> p, SampledRows rows, con
   const int warps = static_cast<int>(gridDim.x * blockDim.x / 32);
   LocalTally mine;
   for (int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32); j < p.n; j += warps) {
-    double exact[SampledRows::most] = {}, row_norm[SampledRows::most] = {}, column_norm = 0;
+    double exact[SampledRows::max_rows] = {}, row_norm[SampledRows::max_rows] = {}, column_norm = 0;
     for (int l = lane; l < p.k; l += 32) {
       const double b = p.b_at(l, j);
       column_norm += b * b;
 #pragma unroll
-      for (int r = 0; r < SampledRows::most; ++r) {
+      for (int r = 0; r < SampledRows::max_rows; ++r) {
         const double a = r < rows.count ? gathered[static_cast<std::size_t>(r) * p.k + l] : 0.0;
         exact[r] += a * b;
         row_norm[r] += a * a;
@@ -144,7 +144,7 @@ __global__ void count_wrong_elements_kernel(Matrices<T> p, SampledRows rows, con
     }
     column_norm = sum_over_warp(column_norm);
 #pragma unroll
-    for (int r = 0; r < SampledRows::most; ++r) {
+    for (int r = 0; r < SampledRows::max_rows; ++r) {
       const double want = sum_over_warp(exact[r]);
       const double norm = sum_over_warp(row_norm[r]);
       if (lane != r || r >= rows.count) continue;
@@ -290,7 +290,7 @@ void count_wrong_sums_typed(cudaStream_t stream, const Matrices<T>& p, double* s
 }  // namespace
 
 SampledRows sample_rows(int m) {
-  SampledRows rows{m < SampledRows::most ? m : SampledRows::most, {}};
+  SampledRows rows{m < SampledRows::max_rows ? m : SampledRows::max_rows, {}};
   for (int r = 0; r < rows.count; ++r) {
     const auto begin = static_cast<std::uint64_t>(m) * r / rows.count;
     const auto end = static_cast<std::uint64_t>(m) * (r + 1) / rows.count;

@@ -29,9 +29,9 @@ struct Product {
 // Sampled rows -------------------------------------------------------------------------------------------------------
 
 struct SampledRows {
-  static constexpr int most = 8;
+  static constexpr int max_rows = 8;
   int count;
-  int index[most];
+  int index[max_rows];
 };
 
 /// Returns distinct rows, spread over the whole matrix.
@@ -64,7 +64,7 @@ void count_wrong_sums_of(cudaStream_t, const Product&, double* scratch, Tally*, 
 /// Returns the number of doubles that both checks need in `scratch`.
 constexpr std::size_t check_scratch(int n, int k) {
   const auto sums = static_cast<std::size_t>(sums_per_row(n)) * (static_cast<std::size_t>(k) + 1);
-  const auto rows = static_cast<std::size_t>(SampledRows::most) * static_cast<std::size_t>(k);
+  const auto rows = static_cast<std::size_t>(SampledRows::max_rows) * static_cast<std::size_t>(k);
   return sums > rows ? sums : rows;
 }
 

@@ -12,7 +12,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int most_candidates = 16;  // for each layout
+constexpr int max_candidates = 16;  // for each layout
 
 void set_scales(MatmulShape& shape, const GemmSpec& spec, const GemmType& type, const void* scales) {
   if (type.block != 0) {
@@ -49,7 +49,7 @@ MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows,
 /// Returns the proposed algorithms. cuBLASLt reports a combination of GPU and shape that it does not support as one of
 /// two errors; the list is then empty.
 std::vector<MatmulAlgorithm> propose(const Matmul& product, cublasStatus_t& status) {
-  auto algorithms = product.propose(most_candidates, status);
+  auto algorithms = product.propose(max_candidates, status);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status);
   return algorithms;
@@ -98,7 +98,7 @@ GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scale
   auto status = CUBLAS_STATUS_SUCCESS;
   std::vector<std::vector<MatmulAlgorithm>> proposals;
   for (const auto& layout : layouts_) proposals.push_back(propose(layout.product, status));
-  for (std::uint32_t rank = 0; rank < most_candidates; ++rank) {
+  for (std::uint32_t rank = 0; rank < max_candidates; ++rank) {
     for (std::uint32_t l = 0; l < proposals.size(); ++l) {
       if (rank < proposals[l].size()) candidates_.push_back({l, rank, proposals[l][rank]});
     }

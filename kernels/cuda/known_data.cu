@@ -228,7 +228,7 @@ void add_checksum(const Gpu& gpu, const std::uint64_t* words, std::size_t count,
 }
 
 std::optional<std::uint64_t> digest_of(const Gpu& gpu, const View& view) {
-  if (view.bytes() > most_digested) return std::nullopt;
+  if (view.bytes() > max_digested_bytes) return std::nullopt;
   auto* const sum = gpu.start_sum();
   digest_kernel<<<blocks_for(view.bytes() / 16), block, 0, gpu.stream()>>>(view.at(0), view.bytes(), sum);
   check(cudaGetLastError());

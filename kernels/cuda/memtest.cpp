@@ -22,14 +22,14 @@ namespace shakedown::cuda {
 namespace {
 
 /// Memory left for the driver, for kernels that are loaded on first use, and for other tools that query the GPU.
-constexpr std::size_t left_free = std::size_t{512} << 20;
+constexpr std::size_t free_bytes = std::size_t{512} << 20;
 /// Memory is allocated in pieces, since one large allocation may fail where several smaller allocations succeed.
-constexpr std::size_t largest_piece = std::size_t{8} << 30, smallest_piece = std::size_t{32} << 20;
+constexpr std::size_t max_piece_bytes = std::size_t{8} << 30, min_piece_bytes = std::size_t{32} << 20;
 
 std::vector<Buffer> nearly_all_memory() {
   std::vector<Buffer> pieces;
-  for (std::size_t size = largest_piece; size >= smallest_piece;) {
-    if (free_memory() < size + left_free) {
+  for (std::size_t size = max_piece_bytes; size >= min_piece_bytes;) {
+    if (free_memory() < size + free_bytes) {
       size /= 2;
       continue;
     }

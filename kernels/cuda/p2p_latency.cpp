@@ -60,7 +60,7 @@ class PeerLatency final : public Work {
     if (memory_.shared() && !drives()) return check;
     const auto got = gpu_.read<ChaseResult>(last_result());
     if (!drives()) {
-      compare(check, got, {poisoned, poisoned, 0});
+      compare(check, got, {poison_word, poison_word, 0});
       return check;
     }
     const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
@@ -82,7 +82,7 @@ class PeerLatency final : public Work {
   }
 
  private:
-  static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
+  static constexpr std::uint64_t poison_word = 0xa5a5a5a5a5a5a5a5ULL;
 
   bool drives() const { return route_.from.has_value(); }
   ChaseResult* last_result() const { return last_output(results_, trail_).data<ChaseResult>(); }

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(page_threads) write_pages_kernel(PageRun run) 
 __device__ void note_word(const PageRun& run, unsigned page, unsigned word, std::uint64_t got, std::uint64_t expected) {
   SmRecord& record = run.records[tile::own_sm()];
   atomicAdd(&record.wrong_words, 1ULL);
-  atomicAdd(&run.wrong[std::size_t{page} * most_sms + tile::own_sm()], 1U);
+  atomicAdd(&run.wrong[std::size_t{page} * max_sms + tile::own_sm()], 1U);
   if (atomicExch(&record.has_first, 1U) == 1) return;
   record.product = page;
   record.word = word;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(page_threads) read_pages_kernel(PageRun run) {
 }
 
 void launch(void (*kernel)(PageRun), const PageRun& run, unsigned blocks, cudaStream_t stream) {
-  constexpr auto bytes = static_cast<int>(slab_bytes(shallow));
+  constexpr auto bytes = static_cast<int>(slab_bytes(shallow_slab_columns));
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   kernel<<<blocks, page_threads, bytes, stream>>>(run);
   check(cudaGetLastError());

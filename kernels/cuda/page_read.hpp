@@ -16,7 +16,7 @@ struct PageRun {
   unsigned pages, turn;
   unsigned* writers;  // by page: the SM that wrote it
   SmRecord* records;  // by SM
-  unsigned* wrong;    // by page and SM: wrong words that the SM has read, as of page * most_sms + sm
+  unsigned* wrong;    // by page and SM: wrong words that the SM has read, as of page * max_sms + sm
 };
 
 /// Queues the writes: block b writes each page p with (p + turn) % blocks == b.

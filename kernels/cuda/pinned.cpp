@@ -20,9 +20,9 @@ namespace {
 
 bool bind_to(void* begin, std::size_t bytes, int node) {
   constexpr int bits = 8 * sizeof(unsigned long);
-  std::array<unsigned long, most_numa_nodes / bits> mask{};
+  std::array<unsigned long, max_numa_nodes / bits> mask{};
   mask[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
-  return syscall(SYS_mbind, begin, bytes, MPOL_BIND, mask.data(), static_cast<unsigned long>(most_numa_nodes), 0U) == 0;
+  return syscall(SYS_mbind, begin, bytes, MPOL_BIND, mask.data(), static_cast<unsigned long>(max_numa_nodes), 0U) == 0;
 }
 
 }  // namespace

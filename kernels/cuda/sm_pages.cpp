@@ -21,8 +21,8 @@ class PageReads final : public Work {
         gpu_(gpu),
         memory_(spec.bytes),
         writers_(spec.pages() * sizeof(unsigned)),
-        records_(most_sms * sizeof(SmRecord)),
-        wrong_(spec.pages() * most_sms * sizeof(unsigned)) {}
+        records_(max_sms * sizeof(SmRecord)),
+        wrong_(spec.pages() * max_sms * sizeof(unsigned)) {}
 
   void enqueue() override {
     ++turns_;
@@ -74,28 +74,28 @@ class PageReads final : public Work {
   std::size_t sms() const { return static_cast<std::size_t>(gpu_.multiprocessors()); }
   unsigned long long announced() const { return static_cast<unsigned long long>(turns_) * spec_.pages(); }
   std::vector<SmRecord> records() const {
-    std::vector<SmRecord> records(most_sms);
+    std::vector<SmRecord> records(max_sms);
     gpu_.read(records.data(), records_.data(), records_.bytes());
     return records;
   }
 
   /// Returns the pages that most SMs have read wrong: "; pages that most SMs read wrong: 12 (written by SM 3 at last)".
   std::string wrong_pages() const {
-    std::vector<unsigned> wrong(spec_.pages() * most_sms), writers(spec_.pages());
+    std::vector<unsigned> wrong(spec_.pages() * max_sms), writers(spec_.pages());
     gpu_.read(wrong.data(), wrong_.data(), wrong_.bytes());
     gpu_.read(writers.data(), writers_.data(), writers_.bytes());
-    constexpr int most_listed = 8;
+    constexpr int max_listed = 8;
     int found = 0;
     std::string text;
     for (std::size_t page = 0; page < writers.size(); ++page) {
-      const auto row = wrong.begin() + static_cast<std::ptrdiff_t>(page * most_sms);
-      const auto readers = std::count_if(row, row + most_sms, [](unsigned words) { return words > 0; });
-      if (2 * readers <= static_cast<std::ptrdiff_t>(sms()) || found++ >= most_listed) continue;
+      const auto row = wrong.begin() + static_cast<std::ptrdiff_t>(page * max_sms);
+      const auto readers = std::count_if(row, row + max_sms, [](unsigned words) { return words > 0; });
+      if (2 * readers <= static_cast<std::ptrdiff_t>(sms()) || found++ >= max_listed) continue;
       text +=
           fmt::format("{} {} at {} (last written by SM {})", text.empty() ? "; pages that most SMs read wrong:" : ",",
                       page, static_cast<const void*>(memory_.at(page * PageReadSpec::page_bytes)), writers[page]);
     }
-    return text + (found > most_listed ? fmt::format(" and {} more", found - most_listed) : "");
+    return text + (found > max_listed ? fmt::format(" and {} more", found - max_listed) : "");
   }
 
   const PageReadSpec spec_;

@@ -48,7 +48,7 @@ class TileProducts final : public Work {
         launch_(launch),
         slabs_(TileShape::slabs * std::size_t{slab_bytes(depth)}),
         expected_(TileShape::slabs * tile_words * sizeof(float)),
-        records_(most_sms * sizeof(SmRecord)) {
+        records_(max_sms * sizeof(SmRecord)) {
     for (std::size_t i = 0; i < TileShape::slabs; ++i) {
       const auto image = slab_image(static_cast<int>(i), depth);
       gpu_.write(slabs_.at(i * slab_bytes(depth)), image.data(), slab_bytes(depth));
@@ -100,7 +100,7 @@ class TileProducts final : public Work {
  private:
   std::size_t sms() const { return static_cast<std::size_t>(gpu_.multiprocessors()); }
   std::vector<SmRecord> records() const {
-    std::vector<SmRecord> records(most_sms);
+    std::vector<SmRecord> records(max_sms);
     gpu_.read(records.data(), records_.data(), records_.bytes());
     return records;
   }
@@ -126,11 +126,12 @@ std::unique_ptr<Work> make_tile_products(const TileProductSpec& spec, const Gpu&
     throw Unsupported("tile products of SMs are in bf16, from compute capability 8.0");
   if (spec.m != tile_m || spec.n != tile_n || spec.k != 8192) throw std::invalid_argument("a tile is 128 x 256 x 8192");
   const auto available = static_cast<unsigned>(shared_bytes(gpu));
-  if (available < slab_bytes(shallow)) {
-    throw Unsupported(
-        fmt::format("needs {} bytes of shared memory on each SM, {} available", slab_bytes(shallow), available));
+  if (available < slab_bytes(shallow_slab_columns)) {
+    throw Unsupported(fmt::format("needs {} bytes of shared memory on each SM, {} available",
+                                  slab_bytes(shallow_slab_columns), available));
   }
-  return std::make_unique<TileProducts>(spec, gpu, available >= slab_bytes(deep) ? deep : shallow, launch);
+  return std::make_unique<TileProducts>(
+      spec, gpu, available >= slab_bytes(deep_slab_columns) ? deep_slab_columns : shallow_slab_columns, launch);
 }
 
 std::unique_ptr<Work> make(const TileProductSpec& spec, CudaDevice& device) {

@@ -248,7 +248,7 @@ constexpr std::array arithmetic_shapes{
 /// True if the kernels support the shape. The kernels need one thread for each byte of the remainder, and stages of
 /// whole cache lines.
 constexpr bool usable(const StreamShape& shape) {
-  if (shape.bulk()) return shape.threads >= 32 && shape.stage_bytes % 128 == 0 && shape.unroll <= most_bulk_stages;
+  if (shape.bulk()) return shape.threads >= 32 && shape.stage_bytes % 128 == 0 && shape.unroll <= max_bulk_stages;
   return shape.threads >= static_cast<int>(sizeof(uint4)) && shape.threads <= most_threads(shape.unroll) &&
          shape.unroll % vectors_at_once(shape.hint) == 0;
 }

@@ -149,7 +149,8 @@ __global__ void __launch_bounds__(block_threads, 1) tile_kernel(TileRun run, Sm 
 /// Queues the products on one block for each SM.
 template <class Sm>
 cudaError_t launch_tiles(const TileRun& run, int depth, unsigned blocks, cudaStream_t stream, const Sm& sm) {
-  auto* const kernel = depth == deep ? tile_kernel<deep, Sm> : tile_kernel<shallow, Sm>;
+  auto* const kernel =
+      depth == deep_slab_columns ? tile_kernel<deep_slab_columns, Sm> : tile_kernel<shallow_slab_columns, Sm>;
   const auto bytes = slab_bytes(depth);
   const auto status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));

@@ -11,9 +11,9 @@ namespace shakedown::cuda {
 inline constexpr unsigned tile_m = 128, tile_n = 256, block_threads = 256;
 inline constexpr unsigned tile_words = tile_m * tile_n;
 /// Columns of a slab: 192 KiB for GPUs with 228 KiB of shared memory, and 96 KiB for the others.
-inline constexpr int deep = 256, shallow = 128;
+inline constexpr int deep_slab_columns = 256, shallow_slab_columns = 128;
 /// Number of records. The numbers of SMs are below the number of SMs of the full chip (PTX ISA, %smid).
-inline constexpr unsigned most_sms = 1024;
+inline constexpr unsigned max_sms = 1024;
 
 constexpr TileShape tile_shape(int depth) { return {tile_m, tile_n, 8192, depth}; }
 constexpr unsigned slab_bytes(int depth) { return (tile_m + tile_n) * 2 * static_cast<unsigned>(depth); }

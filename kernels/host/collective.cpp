@@ -20,7 +20,7 @@ class Collective final : public Work {
   explicit Collective(const CollectiveSpec& spec)
       : spec_(spec),
         layout_(layout(spec)),
-        addends_(reference::addends_for(spec.ranks, exact)),
+        addends_(reference::addends_for(spec.ranks, max_exact_integer)),
         trail_(in_place() ? Trail::apart(spec.bytes) : Trail(layout_.out)),
         in_(in_place() ? 0 : layout_.in / sizeof(T)),
         outputs_(map_memory(trail_.room())) {
@@ -110,7 +110,7 @@ class Collective final : public Work {
 
   /// Sums of exact integers have the same bits in any order of additions.
   std::optional<std::uint64_t> digest() const override {
-    if (!has_output(spec_, group_->rank()) || trail_.bytes() > most_digested) return std::nullopt;
+    if (!has_output(spec_, group_->rank()) || trail_.bytes() > max_digested_bytes) return std::nullopt;
     return digest_of(std::as_bytes(last_output()));
   }
 
@@ -128,7 +128,7 @@ class Collective final : public Work {
  private:
   static constexpr int nan_byte = 0xff;  // the value of every byte, a NaN, which no check accepts as a sum
   /// Integers up to this value are exact.
-  static constexpr auto exact = std::int64_t{1} << std::numeric_limits<T>::digits;
+  static constexpr auto max_exact_integer = std::int64_t{1} << std::numeric_limits<T>::digits;
 
   static std::uint32_t word(const T& place) {
     std::uint32_t bits = 0;

@@ -126,7 +126,7 @@ class Gemm final : public Work {
   }
 
   std::optional<std::uint64_t> digest() const override {
-    if (trail_.bytes() > most_digested) return std::nullopt;
+    if (trail_.bytes() > max_digested_bytes) return std::nullopt;
     return digest_of(whole().subspan(trail_.last(), trail_.bytes()));
   }
 
@@ -136,8 +136,9 @@ class Gemm final : public Work {
     const double in_a_row = 8 * std::sqrt(n) * (Type::u_out + Type::u_acc * std::sqrt(k));
     Metrics metrics{{"least_error_found", in_a_row}};
     const auto sum = comparable_ ? digest() : std::nullopt;
-    constexpr auto exact = (std::uint64_t{1} << 53) - 1;  // all integers up to this one are exact in a double
-    if (sum) metrics.emplace_back("checksum", static_cast<double>(*sum & exact));
+    constexpr auto max_exact_integer =
+        (std::uint64_t{1} << 53) - 1;  // all integers up to this one are exact in a double
+    if (sum) metrics.emplace_back("checksum", static_cast<double>(*sum & max_exact_integer));
     return metrics;
   }
 

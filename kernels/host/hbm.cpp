@@ -67,7 +67,7 @@ class MemoryStream final : public Work {
   }
 
   std::optional<std::uint64_t> digest() const override {
-    return trail_.bytes() > most_digested ? std::nullopt : std::optional(digest_of(output()));
+    return trail_.bytes() > max_digested_bytes ? std::nullopt : std::optional(digest_of(output()));
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }

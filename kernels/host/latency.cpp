@@ -106,15 +106,15 @@ class MemoryLatency final : public Work {
   Mapping memory_;
   std::uint64_t last_ = 0, walks_ = 0;  // the last word loaded, and the number of walks so far
   Trail trail_{sizeof(std::uint64_t)};
-  std::vector<Result> results_{Trail::most_places};
+  std::vector<Result> results_{Trail::max_places};
 };
 
 }  // namespace
 
 std::unique_ptr<Work> make(const MemoryLatencySpec& spec, HostDevice&) {
   if (spec.engine != Engine::cpu) throw Unsupported("without a GPU, only rows with engine:cpu can be measured");
-  constexpr std::size_t most = std::size_t{1} << 32;  // limit of an offset in the lower half of a word
-  if (spec.bytes < chase::node_bytes || spec.bytes > most) {
+  constexpr std::size_t max_bytes = std::size_t{1} << 32;  // limit of an offset in the lower half of a word
+  if (spec.bytes < chase::node_bytes || spec.bytes > max_bytes) {
     throw std::invalid_argument("latency needs 128 bytes to 4 GiB");
   }
   return std::make_unique<MemoryLatency>(spec);

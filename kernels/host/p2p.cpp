@@ -92,7 +92,8 @@ class PeerCopy final : public Work {
   }
 
   std::optional<std::uint64_t> digest() const override {
-    return target().empty() || trail_.bytes() > most_digested ? std::nullopt : std::optional(digest_of(last_output()));
+    return target().empty() || trail_.bytes() > max_digested_bytes ? std::nullopt
+                                                                   : std::optional(digest_of(last_output()));
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
@@ -175,8 +176,8 @@ class PeerLatency final : public Work {
       checker.expect_equal(node, at(window_.own().data(), node), chain_[node]);
     }
     const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
-    checker.expect_equal(chain_.size(), result().last, drives_ ? *last : poisoned);
-    checker.expect_equal(chain_.size(), result().sum, drives_ ? chase::sum(chain_) : poisoned);
+    checker.expect_equal(chain_.size(), result().last, drives_ ? *last : poison_word);
+    checker.expect_equal(chain_.size(), result().sum, drives_ ? chase::sum(chain_) : poison_word);
     auto check = checker.result();
     check_trail(std::as_bytes(std::span(results_)), trail_, check);
     return check;
@@ -189,11 +190,11 @@ class PeerLatency final : public Work {
   void corrupt() override { result().sum ^= 1; }
 
  private:
-  static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
+  static constexpr std::uint64_t poison_word = 0xa5a5a5a5a5a5a5a5ULL;
 
   /// The end of a walk and the sum of its words; the results are one step of the trail apart.
   struct alignas(64) Result {
-    std::uint64_t last = poisoned, sum = poisoned;
+    std::uint64_t last = poison_word, sum = poison_word;
   };
   Result& result() { return results_[trail_.last() / sizeof(Result)]; }
 
@@ -209,7 +210,7 @@ class PeerLatency final : public Work {
   std::optional<int> credited_;
   Window window_;
   Trail trail_{2 * sizeof(std::uint64_t)};
-  std::vector<Result> results_{Trail::most_places};
+  std::vector<Result> results_{Trail::max_places};
 };
 
 void require(Engine engine, std::size_t bytes) {

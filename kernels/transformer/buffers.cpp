@@ -81,8 +81,8 @@ void check(const StepShape& s) {
   }
   check_shares(s);
   // Keeps all byte counts below the limit of 64 bits.
-  constexpr std::size_t most_tokens = std::size_t{1} << 31;
-  if (s.batch > most_tokens / s.seq / s.accumulation) {
+  constexpr std::size_t max_tokens = std::size_t{1} << 31;
+  if (s.batch > max_tokens / s.seq / s.accumulation) {
     throw std::invalid_argument(
         fmt::format("{} x {} x {} tokens of a step are more than 2^31: choose fewer", s.accumulation, s.batch, s.seq));
   }

@@ -98,7 +98,7 @@ class MeasuredDecode final : public Work {
     if (collective()) group_->barrier();  // after checks of different length on the ranks
     const auto verified = *digest();
     const auto [memory, bytes] = model_.memory();
-    const auto read = std::min(bytes, most_read) / read_granule * read_granule;
+    const auto read = std::min(bytes, max_read_bytes) / read_granule * read_granule;
     std::vector<double> tokens, reads;
     for (int turn = 0; turn < turns; ++turn) {
       tokens.push_back(ops_->seconds([this] { ops_->replay(); }));
@@ -126,7 +126,7 @@ class MeasuredDecode final : public Work {
 
  private:
   static constexpr int warm_ups = 3, turns = 5;
-  static constexpr std::size_t most_read = std::size_t{8} << 30, read_granule = 16;
+  static constexpr std::size_t max_read_bytes = std::size_t{8} << 30, read_granule = 16;
 
   std::size_t position() const { return static_cast<std::size_t>(spec_.context) - 1; }
   std::set<std::size_t> checked_layers() const {

@@ -94,7 +94,7 @@ class MeasuredLayer final : public Work {
   }
 
   std::optional<std::uint64_t> digest() const override {
-    return bytes_of(out_) > most_digested ? std::nullopt : std::optional(ops_->digest(out_.data, bytes_of(out_)));
+    return bytes_of(out_) > max_digested_bytes ? std::nullopt : std::optional(ops_->digest(out_.data, bytes_of(out_)));
   }
   bool runs_in_connect() const override { return false; }
 
@@ -103,8 +103,8 @@ class MeasuredLayer final : public Work {
   Metrics metrics() override {
     std::uint64_t sum = 0;
     const auto* const begin = reinterpret_cast<const std::byte*>(out_.data);
-    for (std::size_t at = 0; at < bytes_of(out_); at += most_digested) {
-      sum += reference::mix(at ^ ops_->digest(begin + at, std::min(most_digested, bytes_of(out_) - at)));
+    for (std::size_t at = 0; at < bytes_of(out_); at += max_digested_bytes) {
+      sum += reference::mix(at ^ ops_->digest(begin + at, std::min(max_digested_bytes, bytes_of(out_) - at)));
     }
     const auto [gemm, attention, pointwise] = part_milliseconds();
     return {{"checksum", static_cast<double>(sum & ((std::uint64_t{1} << 53) - 1))},

@@ -312,8 +312,8 @@ class MeasuredStep final : public Work {
       step_.run(measured_update);
       milliseconds[which] += slowest_seconds() * 1e3;
     }
-    constexpr double clearly_faster = 0.99;
-    const std::size_t best = milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1;
+    constexpr double better_time_ratio = 0.99;
+    const std::size_t best = milliseconds[0] < better_time_ratio * milliseconds[1] ? 0 : 1;
     step_.set_bucket(buckets[best]);
     device_.choices()[choice] = names[best];
   }

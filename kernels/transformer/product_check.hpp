@@ -80,17 +80,17 @@ void check_product(Ops& ops, Checker& checker, const Operand& x, const Operand& 
                    Matrix<const typename Ops::Element> d, Matrix<const typename Ops::Element> residual,
                    const typename Ops::Element* bias, const ProductErrors& errors,
                    double (*activation)(double) = nullptr) {
-  constexpr std::size_t most_sampled = 4, rows_at_once = 256;
+  constexpr std::size_t max_sampled_rows = 4, rows_at_once = 256;
   const auto rows = sampled_rows(d.rows);
   const std::size_t outputs = d.cols;
-  std::vector<double> inputs(inner * most_sampled);
-  std::array<double, most_sampled> input_norm{};
+  std::vector<double> inputs(inner * max_sampled_rows);
+  std::array<double, max_sampled_rows> input_norm{};
   std::vector<std::vector<double>> got, added;
   const auto biases = bias == nullptr ? std::vector<double>(outputs) : read_rows(ops, {bias, 1, outputs, outputs}, 0);
   for (std::size_t t = 0; const auto row : rows) {
     const auto input = read_rows(ops, x, row);
     for (std::size_t l = 0; l < inner; ++l) {
-      inputs[l * most_sampled + t] = input[l];
+      inputs[l * max_sampled_rows + t] = input[l];
       input_norm[t] += input[l] * input[l];
     }
     got.push_back(read_rows(ops, d, row));
@@ -101,12 +101,12 @@ void check_product(Ops& ops, Checker& checker, const Operand& x, const Operand& 
   for (std::size_t first = 0; first < outputs; first += rows_at_once) {
     const auto weights = read_rows(ops, w, first, std::min(rows_at_once, outputs - first));
     for (std::size_t output = 0; output * inner < weights.size(); ++output) {
-      std::array<double, most_sampled> sums{};
+      std::array<double, max_sampled_rows> sums{};
       double norm = 0;
       for (std::size_t l = 0; l < inner; ++l) {
         const double weight = weights[output * inner + l];
         norm += weight * weight;
-        for (std::size_t t = 0; t < most_sampled; ++t) sums[t] += inputs[l * most_sampled + t] * weight;
+        for (std::size_t t = 0; t < max_sampled_rows; ++t) sums[t] += inputs[l * max_sampled_rows + t] * weight;
       }
       for (std::size_t t = 0; const auto row : rows) {
         const double want = sums[t] + added[t][first + output];

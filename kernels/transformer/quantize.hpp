@@ -20,9 +20,9 @@ namespace shakedown::training {
 /// row of zeros. It is never subnormal, because its inverse must be finite.
 constexpr float row_scale(float largest, Float8 type) {
   if (largest == 0) return 1;
-  constexpr float least = 0x1p-126F;
+  constexpr float min_scale = 0x1p-126F;
   const float scale = largest / layout_of(type).largest;
-  return scale < least ? least : scale;
+  return scale < min_scale ? min_scale : scale;
 }
 
 /// A factor for rows whose values change. AdamW moves each adapter by at most its rate in a step, so that a row seldom

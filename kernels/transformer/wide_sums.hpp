@@ -98,8 +98,8 @@ class WideSums {
   /// the largest squares are below the largest f32.
   static constexpr bool fits(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value) << 1;  // without the sign
-    constexpr std::uint32_t least = (127U - 50U) << 24, end = (127U + 44U) << 24;
-    return bits - least < end - least || bits == 0;
+    constexpr std::uint32_t min_exponent_bits = (127U - 50U) << 24, end_exponent_bits = (127U + 44U) << 24;
+    return bits - min_exponent_bits < end_exponent_bits - min_exponent_bits || bits == 0;
   }
 
  private:

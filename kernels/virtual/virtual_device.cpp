@@ -16,7 +16,7 @@ namespace {
 
 /// Relative standard deviations: of one time, and of a GPU from its peers.
 constexpr double noise = 0.002, variation = 0.003;
-constexpr double free_memory = 0.97;  // the rest is for the driver and contexts
+constexpr double free_memory_share = 0.97;  // the rest is for the driver and contexts
 /// Tuning of all products of a training step, which the time limits (kernels/transformer/cuda/products.hpp).
 constexpr double products_tuning_seconds = 9.5;
 
@@ -50,9 +50,9 @@ class VirtualWork final : public Work {
   VirtualWork(const Spec& spec, Shared& device)
       : device_(device), key_(spec.key_text()), cost_(spec.model_cost()), bytes_(spec.bytes()), random_(seed()) {
     if (family() == "memtest" && bytes_ == 0) take_all_memory();
-    if (static_cast<double>(bytes_) > free_memory * memory_bytes()) {
+    if (static_cast<double>(bytes_) > free_memory_share * memory_bytes()) {
       throw Unsupported(fmt::format("needs {:.1f} GB, {:.1f} GB free", static_cast<double>(bytes_) / 1e9,
-                                    free_memory * device_.chip.memory_gb));
+                                    free_memory_share * device_.chip.memory_gb));
     }
     if (!seconds_of(device_.chip, key_, cost_, 1)) {
       throw Unsupported("the profile of " + device_.chip.name + " states no peak of the unit that it needs");
@@ -137,7 +137,7 @@ class VirtualWork final : public Work {
   double memory_bytes() const { return 1e9 * device_.chip.memory_gb; }
 
   void take_all_memory() {
-    bytes_ = static_cast<std::size_t>(free_memory * memory_bytes());
+    bytes_ = static_cast<std::size_t>(free_memory_share * memory_bytes());
     const auto pattern = named<TestPattern>(key_.part("pattern")).value_or(TestPattern::random);
     cost_ = shakedown::cost(MemoryTestSpec{pattern, bytes_});
   }

@@ -47,7 +47,7 @@ std::string program() {
 /// Returns the environment of the program. Only listed variables are passed on: with those of the job's launcher, the
 /// program would take itself for a rank of the job, and SHAKEDOWN_EXPECT may describe the whole job.
 Words environment_for(const std::string& gpu) {
-  constexpr std::array<std::string_view, 16> passed{
+  constexpr std::array<std::string_view, 16> passed_variables{
       "PATH=", "HOME=", "USER=", "TMPDIR=", "LANG=", "LC_ALL=", "LD_LIBRARY_PATH=", "CUDA_", "SHAKEDOWN_LEDGER=",
       "SHAKEDOWN_THRESHOLDS=", "SHAKEDOWN_CHOICES=", "SHAKEDOWN_NODE=", "SHAKEDOWN_CUDA_LIBRARIES=",
       // simulated machines in tests
@@ -56,7 +56,7 @@ Words environment_for(const std::string& gpu) {
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view variable = *each;
     const auto begins = [&](std::string_view name) { return variable.starts_with(name); };
-    if (!std::ranges::any_of(passed, begins) || begins("CUDA_VISIBLE_DEVICES=")) continue;
+    if (!std::ranges::any_of(passed_variables, begins) || begins("CUDA_VISIBLE_DEVICES=")) continue;
     variables.emplace_back(variable);
   }
   variables.push_back("CUDA_VISIBLE_DEVICES=" + gpu);
@@ -130,12 +130,12 @@ Answer measure(const std::string& gpu, double seconds) {
   Program child({program(), "accept", "--gate=" + seconds_text(seconds), "--waiting=" + std::to_string(getpid()),
                  "--partial-ok", "--results=" + (scratch.path() / "results").string()},
                 environment_for(gpu), output);
-  constexpr auto to_answer = std::chrono::seconds(1);  // each for the end of the gate, for SIGTERM and for SIGKILL
+  constexpr auto answer_limit = std::chrono::seconds(1);  // each for the end of the gate, for SIGTERM and for SIGKILL
   const auto limit =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)) + to_answer;
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)) + answer_limit;
   if (!child.ended_by(limit)) {
     child.stop();
-    child.ended_by(limit + to_answer);
+    child.ended_by(limit + answer_limit);
     return {SHAKEDOWN_SNIFF_UNKNOWN, "shakedown did not end within its limit of " + seconds_text(seconds) + " s"};
   }
   const auto& end = child.end();
@@ -146,9 +146,10 @@ Answer measure(const std::string& gpu, double seconds) {
 }
 
 Answer sniff(const char* gpu, double seconds) {
-  constexpr double least = 5, most = 600;
+  constexpr double min_seconds = 5, max_seconds = 600;
   if (gpu == nullptr) return {SHAKEDOWN_SNIFF_USAGE, "gpu is null: name a GPU by its UUID or number"};
-  if (!(seconds >= least && seconds <= most)) return {SHAKEDOWN_SNIFF_USAGE, "seconds must be from 5 to 600"};
+  if (!(seconds >= min_seconds && seconds <= max_seconds))
+    return {SHAKEDOWN_SNIFF_USAGE, "seconds must be from 5 to 600"};
   try {
     return measure(gpu, seconds);
   } catch (const std::exception& error) {

@@ -44,7 +44,8 @@ std::optional<cudaError_t> faulty_tiles(const void* kernel, dim3 grid, std::size
   if (!is_sound) return std::nullopt;
   using namespace shakedown::cuda;
   const auto& run = *static_cast<const TileRun*>(arguments[0]);
-  return launch_faulty_tiles(run, shared == slab_bytes(deep) ? deep : shallow, grid.x, stream, {57, 1e-3F, 1});
+  return launch_faulty_tiles(run, shared == slab_bytes(deep_slab_columns) ? deep_slab_columns : shallow_slab_columns,
+                             grid.x, stream, {57, 1e-3F, 1});
 }
 
 bool skips(const void* kernel) {

@@ -86,7 +86,7 @@ TEST(Trail, ShowsALastOperationThatDidOnlyAPartEvenIfOneBeforeWasWhole) {
 }
 
 TEST(Trail, HasAPlaceForEveryOperationThatTheTimingLoopQueues) {
-  constexpr int most = Trail::most_operations;
+  constexpr int most = Trail::max_operations;
   for (const std::size_t bytes : {8u, 512u, 2000u}) {
     for (const int missing : {0, most / 2, most - 1}) {
       Player player((Trail(bytes)));

@@ -131,7 +131,7 @@ TEST(FleetLines, OfManyHostsKeepThoseThatStandOffAndTheSlowest) {
   }
   builder.add(gemm, "tflops", 700, rates).by_rank("temperature_c", degrees);
   const Verdict verdict = judge({builder.results()}, {}, {});
-  ASSERT_EQ(verdict.fleet.lines.size(), most_fleet_lines);
+  ASSERT_EQ(verdict.fleet.lines.size(), max_fleet_lines);
   EXPECT_EQ(verdict.fleet.lines.front().group, "node70") << "hot, and the fastest of all";
 }
 

@@ -178,7 +178,7 @@ TEST(GpuSlowdown, FailsFromATwentiethOfTheTimeOfTheFamilyThatItHitMost) {
 }
 
 TEST(GpuSlowdown, OfExactlyATwentiethFailsAndOfARowWithoutATimeWarns) {
-  Results results = run({slowed({{"hw_slowdown", slowed_down}})}).results();
+  Results results = run({slowed({{"hw_slowdown", min_slowdown}})}).results();
   results.rows[0].iterations = results.rows[0].real_time = 1;
   EXPECT_TRUE(judge_gpu_errors({results}, {}).at(0).counts());
   results.rows[0].real_time = 0;

@@ -61,7 +61,7 @@
         {"positive", free_row, with({{"x_gb", 1e-9}}), with({{"x_gb", 0}}), "x_gb: 0: must be above zero"},
         {"not negative", free_row, with({{"power_w", 0}}), with({{"power_w", -1}}),
          "power_w: -1: cannot be below zero"},
-        {"latency", free_row, with({{"latency_us", least_latency_us}}), with({{"latency_us", 0.29}}),
+        {"latency", free_row, with({{"latency_us", min_latency_us}}), with({{"latency_us", 0.29}}),
          "latency_us: faster"},
         {"whole samples", free_row, with({{"samples", 4}}), with({{"samples", 2.5}}), "samples: not a whole number"},
         {"a week", free_row, with({{"samples", 1}}, 1, week), with({{"samples", 1}}, 1, week + 1),

@@ -30,7 +30,7 @@ bool by_tensor_cores(Text dtype) { return dtype != "f32" && dtype != "f64"; }
 //   kernels read at once   421.9 x 128/160 = 337.5    337.3 to 338.0
 // Acknowledgements, which take 1 to 2 % of a write, are not included, so a ceiling may be too high. The cost of packets
 // on other generations was not measured, so their ceiling is the rate of the link.
-constexpr double most_flits = 15.0 / 16, header = 16, engine_line = 256, kernel_line = 128;
+constexpr double max_flit_share = 15.0 / 16, header = 16, engine_line = 256, kernel_line = 128;
 
 double payload(Text engine) {
   const double line = engine == "sm" ? kernel_line : engine_line;
@@ -41,7 +41,7 @@ double payload(Text engine) {
 // that of the fastest kind of copies.
 double link_of_collective(const Peaks& peaks) {
   const auto flits = peak(peaks, "nvlink_flits");
-  return flits ? *flits * payload("ce") : most_flits;
+  return flits ? *flits * payload("ce") : max_flit_share;
 }
 
 /// Returns the type of a row's products as peaks name it.
@@ -84,8 +84,8 @@ Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
 // Returns the rate between host memory and a GPU: that of NVLink-C2C, which connects the memory of Grace, if the
 // profile has it; else that of the link that pre-flight read; else that of the fastest link from any host to a GPU.
 Bound host_copy(const Peaks& peaks, const Key& key, const Scale& scale) {
-  constexpr double fastest = 450;
-  const double link = scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest;
+  constexpr double max_gb_per_s = 450;
+  const double link = scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : max_gb_per_s;
   return (key.part("op") == "both" ? 2 : 1) * peak(peaks, "c2c_gb_per_s").value_or(link);
 }
 

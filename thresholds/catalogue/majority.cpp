@@ -6,7 +6,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t named_at_most = 4;
+constexpr std::size_t max_named = 4;
 
 // Returns "node7", "node7, node9" or "node7 and 11 others".
 std::string names(const std::vector<Holder>& holders, const std::vector<std::size_t>& group) {
@@ -16,7 +16,7 @@ std::string names(const std::vector<Holder>& holders, const std::vector<std::siz
       distinct.push_back(holders[i].who);
   }
   std::string text;
-  const std::size_t shown = distinct.size() > named_at_most ? 1 : distinct.size();
+  const std::size_t shown = distinct.size() > max_named ? 1 : distinct.size();
   for (std::size_t i = 0; i < shown; ++i) text += (text.empty() ? "" : ", ") + distinct[i];
   if (shown < distinct.size()) text += " and " + std::to_string(distinct.size() - shown) + " others";
   return text;

@@ -135,7 +135,7 @@ struct Family {
 };
 
 // Chips differ by 2.5 % in bursts of GEMM (PeerClass). HBM with replaced rows is 2.3 % slower in reads.
-constexpr double of_gemm = 0.025, of_memory = 0.012;
+constexpr double gemm_spread = 0.025, memory_spread = 0.012;
 
 constexpr std::array families{
     // The spread of jitter between machines includes differences of the CPU clock. This spread is an assumption, not
@@ -143,11 +143,11 @@ constexpr std::array families{
     Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},
     // In 13 rounds on 2 H200, a kernel launch took 3.5 to 5.6 us, and 1.3 to 2.7 us for a kernel of a graph.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
-    Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
-    Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = of_gemm},
-    Family{.name = "hbm", .part = {"op", "latency"}, .work = walk_of, .machine_spread = of_memory},
-    Family{.name = "hbm", .work = stream_of, .machine_spread = of_memory},
-    Family{.name = "memtest", .work = test_of, .machine_spread = of_memory},
+    Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = gemm_spread},
+    Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = gemm_spread},
+    Family{.name = "hbm", .part = {"op", "latency"}, .work = walk_of, .machine_spread = memory_spread},
+    Family{.name = "hbm", .work = stream_of, .machine_spread = memory_spread},
+    Family{.name = "memtest", .work = test_of, .machine_spread = memory_spread},
     Family{.name = "p2p", .part = {"op", "latency"}, .work = walk_of}, Family{.name = "p2p", .work = copy_of},
     Family{.name = "pcie", .part = {"active"}, .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
     // For some time after a host has started, its driver clears memory, and copies to the device reach as little as
@@ -156,14 +156,14 @@ constexpr std::array families{
     Family{.name = "pcie", .work = copy_of, .launch_spread = 0.02, .day_spread = 0.03},
     Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
-    Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = of_gemm},
+    Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = gemm_spread},
     // The spread of train_step was measured in two launches on one H200.
-    Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
+    Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = gemm_spread},
     // Not measured.
-    Family{.name = "layer", .work = layer_of, .launch_spread = 0.01, .machine_spread = of_gemm},
+    Family{.name = "layer", .work = layer_of, .launch_spread = 0.01, .machine_spread = gemm_spread},
     Family{.name = "decode", .work = decode_of, .launch_spread = 0.01},
     // Not measured.
-    Family{.name = "sm", .launch_spread = 0.01, .machine_spread = of_gemm},
+    Family{.name = "sm", .launch_spread = 0.01, .machine_spread = gemm_spread},
     // Applies to the other parts, which use the disk; not measured.
     Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
     Family{.name = ""},  // applies to all other families

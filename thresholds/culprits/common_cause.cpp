@@ -92,12 +92,14 @@ std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
     if (const auto rank = slowest_rank(benchmark)) ++last[*rank];
   }
   for (const auto& [rank, times] : late) {
-    if (barriers < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(barriers)) continue;
+    if (barriers < enough_barriers || static_cast<double>(times) <= majority_share * static_cast<double>(barriers))
+      continue;
     return std::pair(rank, "arrives " + fmt::format("{:.0f}", median(delays[rank])) + " us after the other ranks at " +
                                std::to_string(times) + " of " + plural(barriers, "benchmark"));
   }
   for (const auto& [rank, times] : last) {
-    if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives))
+    if (collectives < enough_barriers ||
+        static_cast<double>(times) <= majority_share * static_cast<double>(collectives))
       continue;
     return std::pair(rank, "waits least in " + std::to_string(times) + " of " + plural(collectives, "collective") +
                                "; the other ranks wait for it");

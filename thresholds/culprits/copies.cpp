@@ -28,7 +28,7 @@ bool fails_by_itself(const RunEvidence& evidence, int rank) {
 /// Copies to or from the other GPUs of the host.
 struct SlowCopies::Share {
   std::size_t slow = 0, all = 0, open = 0;
-  bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
+  bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all_share * static_cast<double>(all); }
 };
 
 SlowCopies::SlowCopies(const RunEvidence& evidence) : evidence_(evidence) {

@@ -34,7 +34,7 @@ struct Links {
 
   // True if most links are slow, and no GPU is at an end of all slow links.
   bool alike() const {
-    if (static_cast<double>(slow.size()) <= most * static_cast<double>(all.size())) return false;
+    if (static_cast<double>(slow.size()) <= majority_share * static_cast<double>(all.size())) return false;
     const auto explains = [&](int rank) {
       return std::ranges::all_of(slow, [&](const Unit& link) { return link.from == rank || link.rank == rank; });
     };
@@ -142,7 +142,7 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
   const auto source = f.key.number("src");
   const bool all_at_once = !f.key.part("shift").empty();
   const bool by_most = known > 1 && !source && broken.size() > (all_at_once ? 2 : 0) &&
-                       static_cast<double>(broken.size()) > most * static_cast<double>(known);
+                       static_cast<double>(broken.size()) > majority_share * static_cast<double>(known);
   if (by_most || (f.own && f.own->empty())) {
     alike_[f.key.family()].push_back(&f);
     return;

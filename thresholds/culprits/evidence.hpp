@@ -18,7 +18,7 @@ namespace shakedown {
 
 // If more than this fraction of the ranks of a host, of the copies of a GPU or of the benchmarks of a family is slow,
 // the host, the GPU or the family counts as slow.
-inline constexpr double nearly_all = 0.75, most = 0.5;
+inline constexpr double nearly_all_share = 0.75, majority_share = 0.5;
 
 /// True for a bad finding that affects the verdict.
 bool bad(const Finding&);

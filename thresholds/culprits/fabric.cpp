@@ -21,12 +21,12 @@ namespace {
 using pair_limits::slow_rate, pair_limits::slow_sum;
 /// The limit for a single value is lower than `slow_rate`, because a single value has heavier tails than the best of
 /// several.
-constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
-constexpr std::size_t enough_rounds = 3;
+constexpr double slow_single_rate = 0.9, slow_rate_of_uplink = 0.93;
+constexpr std::size_t min_rounds = 3;
 /// If at least this fraction of a leaf's hosts, or of a host's rails, is slow, it counts as most of them.
-constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
+constexpr double min_leaf_share = 0.6, min_rail_share = 0.75;
 /// Two hosts are a single pair, whose ends cannot be distinguished.
-constexpr std::size_t least_hosts = 3;
+constexpr std::size_t min_hosts = 3;
 
 class FabricJudge {
  public:
@@ -42,7 +42,7 @@ class FabricJudge {
     if (auto unseen = unseen_nics(rounds_)) out_.findings.push_back(std::move(*unseen));
     if (rounds_.empty()) return std::move(out_);
     judge_rails();
-    if (rounds_.hosts.size() >= least_hosts) {
+    if (rounds_.hosts.size() >= min_hosts) {
       judge_leaves();
       judge_hosts();
       judge_between_leaves();
@@ -141,7 +141,7 @@ class FabricJudge {
       if (against_others(rounds_.reference, rail) >= slow_rate) continue;
       const auto same = rounds_.same_rounds(rail);
       const double x = against_others(same.rates, rail);
-      if (x >= (same.rounds < enough_rounds ? slow_once : slow_rate)) continue;
+      if (x >= (same.rounds < min_rounds ? slow_single_rate : slow_rate)) continue;
       if (!rounds_.is_below_scatter(x)) {
         ++scattered_rails_;
         continue;
@@ -165,7 +165,7 @@ class FabricJudge {
       for (const auto& [leaf, members] : groups) {
         const auto places = open_of(places_of(members, rail));
         if (places.size() < min_values_of_leaf ||
-            static_cast<double>(places.size()) < most_of_leaf * static_cast<double>(members.size())) {
+            static_cast<double>(places.size()) < min_leaf_share * static_cast<double>(members.size())) {
           continue;
         }
         const double x = middle(places);
@@ -196,7 +196,7 @@ class FabricJudge {
       // True if the host has only one rail, and this rail is silent.
       const bool alone = rounds_.rails == 1 && places.size() == 1 && middle(places) <= 0;
       if (!alone &&
-          (places.size() < 2 || static_cast<double>(places.size()) < most_of_rails * static_cast<double>(all)))
+          (places.size() < 2 || static_cast<double>(places.size()) < min_rail_share * static_cast<double>(all)))
         continue;
       const double x = middle(places);
       auto& d = suspect({Cause::slow_node}, places, x,
@@ -234,7 +234,7 @@ class FabricJudge {
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow_rate * rounds_.typical[place.second]) continue;
       // A slow uplink affects half of the NIC's rounds, and the best of the other rounds varies more.
-      if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
+      if (across_explained_.contains(place) && x >= slow_rate_of_uplink) continue;
       const int rank = rounds_.facts(place).rank;
       const bool pcie = table_.is_out(gpu_unit(rank), "pcie");
       suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
@@ -299,7 +299,7 @@ class FabricJudge {
       const std::size_t rail = place.second;
       if (explained_.contains(place)) continue;
       for (const Value& value : values) {
-        if (value.confirms || value.rate >= slow_once * rounds_.typical[rail] ||
+        if (value.confirms || value.rate >= slow_single_rate * rounds_.typical[rail] ||
             explained_.contains({value.partner, rail}))
           continue;
         if (value.across && (across_explained_.contains(place) || across_explained_.contains({value.partner, rail}))) {
@@ -313,7 +313,7 @@ class FabricJudge {
         // path itself.
         const bool fails =
             silent ? !again || *again <= 0
-                   : again && *again < slow_once && !value.across && !rounds_.by_chance(value, rail, *again);
+                   : again && *again < slow_single_rate && !value.across && !rounds_.by_chance(value, rail, *again);
         if (!fails) {
           ++noted_;
           continue;
@@ -442,7 +442,7 @@ class FabricJudge {
     std::stable_sort(out_.suspects.begin(), out_.suspects.end(), [](const Diagnosis& a, const Diagnosis& b) {
       return a.percent.value_or(0) > b.percent.value_or(0);
     });
-    out_.judged = rounds_.hosts.size() >= least_hosts;
+    out_.judged = rounds_.hosts.size() >= min_hosts;
     const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() : 0;
     const bool is_scattered = scattered + scattered_rails_ + scattered_paths_ > 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));

@@ -23,7 +23,7 @@
 namespace shakedown {
 namespace {
 
-constexpr double slower_by = 0.02, hotter_by = 8, alpha = 0.01;
+constexpr double min_slower_share = 0.02, min_hotter_celsius = 8, alpha = 0.01;
 // Standard deviation of GPU temperatures under equal load, which depend on the place in the air flow of a host.
 constexpr double known_celsius = 3;
 
@@ -178,15 +178,15 @@ void add_lines(FleetLines& said, const Measured& measured, const UnitTable& tabl
         if (s.known == 0 || s.known == context.ranks.size()) continue;
         FleetLine line{by, name, column.name, s.known, s.median, s.p1, s.p99, s.ahead};
         if (c.known > 0) line.temperature_c = c.median, line.hotter_c = c.ahead;
-        line.slow = s.ahead <= -slower_by && s.beyond_chance;
-        line.hot = c.ahead >= hotter_by && c.beyond_chance;
+        line.slow = s.ahead <= -min_slower_share && s.beyond_chance;
+        line.hot = c.ahead >= min_hotter_celsius && c.beyond_chance;
         lines.push_back(std::move(line));
       }
       std::stable_sort(lines.begin(), lines.end(), [](const FleetLine& a, const FleetLine& b) {
         const bool a_off = a.slow || a.hot, b_off = b.slow || b.hot;
         return a_off != b_off ? a_off : a.median < b.median;
       });
-      if (lines.size() > most_fleet_lines) lines.resize(most_fleet_lines);
+      if (lines.size() > max_fleet_lines) lines.resize(max_fleet_lines);
       std::move(lines.begin(), lines.end(), std::back_inserter(said.lines));
     }
   }

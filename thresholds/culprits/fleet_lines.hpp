@@ -53,7 +53,7 @@ struct FleetLines {
 };
 
 /// The maximum number of groups for each kind and class. 10,000 GPUs have 1,250 hosts.
-inline constexpr std::size_t most_fleet_lines = 32;
+inline constexpr std::size_t max_fleet_lines = 32;
 
 /// `profile` is null if no profile describes the machine. Firmware and driver are those that pre-flight has read.
 FleetLines fleet_lines(const Measured&, const UnitTable&, const Profile* profile, const Places&);

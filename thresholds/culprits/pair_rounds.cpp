@@ -296,14 +296,14 @@ std::optional<double> PairRounds::repeated(const Value& value, std::size_t rail)
 }
 
 bool PairRounds::by_chance(const Value& value, std::size_t rail, double repeated) const {
-  constexpr double most = 0.001;          // fraction of networks that have such a pair by chance
-  constexpr double prior = 0.01, of = 5;  // the assumption if there are few values
+  constexpr double max_chance = 0.001;              // fraction of networks that have such a pair by chance
+  constexpr double prior = 0.01, prior_values = 5;  // the assumption if there are few values
   const double x = std::max(repeated, value.rate / typical[rail]), count = static_cast<double>(inside_.size());
   const auto below = std::lower_bound(inside_.begin(), inside_.end(), x) - inside_.begin();
   const auto others = std::max(0.0, static_cast<double>(below) - 1);  // this value does not confirm itself
-  const double part = (others + prior * of) / (count + of);
+  const double part = (others + prior * prior_values) / (count + prior_values);
   const auto rounds = 1 + again(value.host, value.partner, rail).size();
-  return count * std::pow(part, static_cast<double>(rounds)) > most;
+  return count * std::pow(part, static_cast<double>(rounds)) > max_chance;
 }
 
 }  // namespace shakedown

@@ -23,9 +23,9 @@ namespace shakedown {
 namespace {
 
 // If the clock is lower than that of the peers by at least this fraction, it explains a slow GEMM.
-constexpr double low_clock = 0.03;
+constexpr double min_clock_shortfall = 0.03;
 // Chips differ by 2 to 3 %. A chip that differs by this fraction is reported, because users will ask about it.
-constexpr double asked_about = 0.075;
+constexpr double min_reported_shortfall = 0.075;
 
 class Investigation {
  public:
@@ -99,12 +99,13 @@ class Investigation {
         return joined(parts, ", ", " and ") + (is_one ? " is " : " are ") + state;
       };
       d.detail = are(slow, "slow") + (healthy.empty() ? "" : "; " + are(healthy, "normal"));
-      if (clock && *clock < low_clock) d.detail += healthy.empty() ? "; the clock is normal" : ", and so is the clock";
+      if (clock && *clock < min_clock_shortfall)
+        d.detail += healthy.empty() ? "; the clock is normal" : ", and so is the clock";
       d.next = look;
       return d;
     }
     if (evidence_.is_slow(rank, Aspect::gemm_raw)) {
-      const bool explained = clock && *clock >= low_clock;
+      const bool explained = clock && *clock >= min_clock_shortfall;
       Diagnosis d = evidence_.diagnosis(
           explained ? std::vector{Cause::power_or_heat} : std::vector{own, Cause::power_or_heat}, {rank});
       d.detail = explained ? "GEMM is slow but normal per GHz, because its clock is " + percent_text(*clock) +
@@ -147,7 +148,7 @@ class Investigation {
         return static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)] : std::nullopt;
       };
       const auto stolen = of("stolen"), waited = of("waited");
-      if (!stolen || *stolen < low_clock) continue;
+      if (!stolen || *stolen < min_clock_shortfall) continue;
       return ": the core did other work for " + percent_text(*stolen) + " of the time, " +
              (!waited                  ? "the process is unknown"
               : *waited >= *stolen / 2 ? "other threads used it"
@@ -174,7 +175,7 @@ class Investigation {
     const auto& ranks = evidence_.ranks_of().at(host);
     const auto slow_ranks = slow_of_host_.contains(host) ? slow_of_host_.at(host) : std::vector<int>{};
     const bool nearly = slow_ranks.size() > 1 &&
-                        static_cast<double>(slow_ranks.size()) >= nearly_all * static_cast<double>(ranks.size());
+                        static_cast<double>(slow_ranks.size()) >= nearly_all_share * static_cast<double>(ranks.size());
     const auto& whole = evidence_.shown(host_unit(ranks.front()), Aspect::other).failing;
     const auto& own = evidence_.shown(host_unit(ranks.front()), Aspect::collective).failing;
     // The AllReduce inside a host is as slow as its slowest GPU or link. If one of them is an outlier, it is the cause.
@@ -261,7 +262,7 @@ class Investigation {
     for (const auto& [rank, shortfall] : raw_shortfalls()) {
       if (is_named(suspects_, evidence_.facts(rank))) continue;
       const auto clock = telemetry().clock_shortfall(rank);
-      if (clock && *clock >= low_clock && telemetry().held_back(rank) && !all_held_back) {
+      if (clock && *clock >= min_clock_shortfall && telemetry().held_back(rank) && !all_held_back) {
         Diagnosis d = evidence_.diagnosis({Cause::power_or_heat}, {rank});
         d.fails = peers_count();
         d.percent = 100 * *clock;
@@ -270,7 +271,7 @@ class Investigation {
         d.next =
             evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d PERFORMANCE,TEMPERATURE,POWER");
         suspects_.push_back(std::move(d));
-      } else if (shortfall >= asked_about) {
+      } else if (shortfall >= min_reported_shortfall) {
         clocks = clocks && clock.has_value();
         silicon.emplace_back(shortfall, rank);
       }
@@ -281,8 +282,8 @@ class Investigation {
     suspect_silicon(std::move(silicon), clocks
                                             ? std::vector{Cause::slow_silicon}
                                             : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu})
-        .detail = plural(count, "GPU") + (count == 1 ? " runs" : " run") + " GEMM " + percent_text(asked_about) +
-                  " or more below the median, " + distance +
+        .detail = plural(count, "GPU") + (count == 1 ? " runs" : " run") + " GEMM " +
+                  percent_text(min_reported_shortfall) + " or more below the median, " + distance +
                   (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
   }
 
@@ -321,7 +322,7 @@ class Investigation {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank].empty()) continue;
       const double middle = median(std::move(all[rank]));
-      if (middle >= low_clock) result.emplace(static_cast<int>(rank), middle);
+      if (middle >= min_clock_shortfall) result.emplace(static_cast<int>(rank), middle);
     }
     return result;
   }
@@ -383,9 +384,9 @@ class Investigation {
     for (const Row* row : benchmark->second.rows) {
       const auto values = row->by_rank.find(std::string(wrong_sm_metric));
       if (values == row->by_rank.end()) continue;
-      constexpr double most_sms = 1024;  // a result file can have any number
+      constexpr double max_sms = 1024;  // a result file can have any number
       const auto sm = values->second[static_cast<std::size_t>(rank)];
-      if (sm && *sm >= 0 && *sm < most_sms) return static_cast<int>(*sm);
+      if (sm && *sm >= 0 && *sm < max_sms) return static_cast<int>(*sm);
     }
     return std::nullopt;
   }

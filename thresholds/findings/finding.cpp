@@ -102,7 +102,7 @@ Part part_of(const Culprit& culprit) {
 
 void name_offenders(Finding& finding, std::vector<Culprit> offenders) {
   finding.offender_count = offenders.size();
-  if (offenders.size() > most_named) offenders.resize(most_named);
+  if (offenders.size() > max_named_offenders) offenders.resize(max_named_offenders);
   if (!finding.worst && !offenders.empty()) {
     finding.worst = offenders.front();
     finding.part = part_of(*finding.worst);

@@ -127,7 +127,7 @@ struct Compared {
 /// Maximum number of offenders that a text shows; their count is always complete.
 inline constexpr std::size_t max_offenders = 10;
 /// A finding names its offenders, so that each node can be isolated, but no more than this, to save memory.
-inline constexpr std::size_t most_named = 1000;
+inline constexpr std::size_t max_named_offenders = 1000;
 
 struct Finding {
   Code code = Code::limit;

@@ -83,7 +83,7 @@ Figures figures_of(const Baseline& baseline) {
 /// True if the two launches have the same figures. Two measured times may agree in six digits by chance, but not three
 /// times and in every comparison.
 bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
-  constexpr int by_accident = 2;
+  constexpr int max_equal_by_chance = 2;
   const auto is_long = [](double value) { return std::stod(fmt::format("{:.6g}", value)) != value; };
   int equal = 0;
   for (const auto& [key, values] : a) {
@@ -92,7 +92,7 @@ bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
     if (values != other->second) return false;
     equal += static_cast<int>(std::count_if(values.begin(), values.end(), is_long));
   }
-  return equal > by_accident;
+  return equal > max_equal_by_chance;
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ void leave_out_outliers(Baseline& baseline) {
     if (headline.launches.size() < launches_to_judge) continue;
     const std::vector<double> units = headline.units(true);
     const double centre = median(units);
-    const double limit = std::max(z * robust_sigma(units), least_outlier * std::abs(centre));
+    const double limit = std::max(z * robust_sigma(units), min_outlier_share * std::abs(centre));
     const auto stands_off = [&](double value) { return std::abs(value - centre) > limit; };
     std::set<Machine> good;
     for (const auto& [launch, repetitions] : headline.launches) {
@@ -236,7 +236,7 @@ void leave_out_outliers(Baseline& baseline) {
     // Launches of one machine differ: latencies differ with the load of its host, and rates differ less.
     const auto is_usual = [&](double value) {
       const bool slow_latency = lower_is_better(entry.headline) && value > centre;
-      return slow_latency || std::abs(value - centre) < launches_differ * std::abs(centre);
+      return slow_latency || std::abs(value - centre) < max_difference_of_launches * std::abs(centre);
     };
     std::set<std::string> out;
     for (const auto& [launch, repetitions] : headline.launches) {

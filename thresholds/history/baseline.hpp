@@ -77,12 +77,12 @@ Baseline merge(const std::vector<Baseline>&);
 std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before);
 
 /// Removes headline values that are far from the median of at least `launches_to_judge` launches: by more than
-/// bonferroni_z(number of values) robust standard deviations, and by more than `least_outlier` of the median. Adds a
-/// note for each. Keeps a latency, or a value that differs by less than `launches_differ`, if another launch of the
-/// same hosts and GPUs is not an outlier.
+/// bonferroni_z(number of values) robust standard deviations, and by more than `min_outlier_share` of the median. Adds
+/// a note for each. Keeps a latency, or a value that differs by less than `max_difference_of_launches`, if another
+/// launch of the same hosts and GPUs is not an outlier.
 void leave_out_outliers(Baseline&);
 inline constexpr std::size_t launches_to_judge = 5;
-inline constexpr double least_outlier = 0.03, launches_differ = 0.2;
+inline constexpr double min_outlier_share = 0.03, max_difference_of_launches = 0.2;
 
 void erase_launch(Baseline&, const std::string& name);
 

@@ -11,8 +11,8 @@
 
 namespace shakedown {
 
-/// noisy: the change is not worse, but a loss of `least_named` would not be detected. missing: only the baseline has a
-/// value. added: only the new measurement has one.
+/// noisy: the change is not worse, but a loss of `min_unjudged_loss` would not be detected. missing: only the baseline
+/// has a value. added: only the new measurement has one.
 enum class Trend { better, same, worse, inconclusive, noisy, missing, added };
 constexpr auto words(Trend) { return names("better", "same", "worse", "inconclusive", "not judged", "missing", "new"); }
 

@@ -24,12 +24,12 @@ constexpr double prior_degrees = 10, own_degrees = 8;
 constexpr double block_share = 0.75;
 
 /// A larger deviation of a launch from its median, in standard deviations, counts as a deviation of this size.
-constexpr double most_deviations = 4;
+constexpr double max_deviations = 4;
 
 /// Adds the squared deviations of these launches from their median, and their degrees of freedom.
 void add_squares(const Series& series, double scale, double known, double& squares, double& degrees) {
   const auto units = series.units(true);
-  const double centre = median(units), limit = most_deviations * std::max(known * scale, robust_sigma(units));
+  const double centre = median(units), limit = max_deviations * std::max(known * scale, robust_sigma(units));
   for (const double value : units) {
     const double deviation = std::min(std::abs(value - centre), limit) / scale;
     squares += deviation * deviation;

@@ -50,8 +50,8 @@ constexpr double shared_z = 3;
 
 /// The effect that all benchmarks of one family have in common.
 struct Limits {
-  double alpha = 0;        // significance level of a single benchmark
-  double least_named = 0;  // relative change
+  double alpha = 0;              // significance level of a single benchmark
+  double min_unjudged_loss = 0;  // relative change
 };
 
 /// A benchmark that both sides have.
@@ -100,7 +100,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
   const double named = std::max(pair.effect, pair.margin(limits.alpha) + pair.margin(1 - change_power));
   change.limit_percent = 100 * needed;
   // The known noise of noisy figures does not describe rare values, which only the launches themselves show.
-  const bool is_noisy = named > limits.least_named;
+  const bool is_noisy = named > limits.min_unjudged_loss;
   const bool is_known = !is_noisy || std::max(change.before_count, change.after_count) >= launches_to_judge;
   if (proven_worse && is_known && -pair.gain >= pair.effect) {
     change.trend = Trend::worse;
@@ -209,7 +209,7 @@ class Comparison {
     if (const auto note = plan_.note()) result_.notes.push_back(*note);
     if (pairs_.empty()) return;
     const double rate = false_alarm / static_cast<double>(options_.comparisons);
-    const Limits limits{rate / static_cast<double>(pairs_.size()), std::max(least_named, options_.min_effect)};
+    const Limits limits{rate / static_cast<double>(pairs_.size()), std::max(min_unjudged_loss, options_.min_effect)};
     std::vector<double> less, greater;
     for (const Pair& pair : pairs_) {
       less.push_back(normal_cdf(pair.z(limits.alpha)));
@@ -268,7 +268,7 @@ void Comparison::conclude() {
   if (!inconclusive.empty()) result_.notes.push_back("inconclusive: " + counted(inconclusive));
   if (!noisy.empty()) {
     result_.notes.push_back("not judged, since launches differ too much to show a loss of " +
-                            percent_text(std::max(least_named, options_.min_effect)) + ": " + counted(noisy));
+                            percent_text(std::max(min_unjudged_loss, options_.min_effect)) + ": " + counted(noisy));
   }
   for (auto& note : notes_on_copies(now_, before_)) result_.notes.push_back(std::move(note));
 }

@@ -24,7 +24,7 @@ struct RegressionOptions {
 
 /// If a loss of this size could not be detected, the figure is not judged, unless at least `launches_to_judge` launches
 /// of a side prove that it is worse.
-inline constexpr double least_named = 0.1;
+inline constexpr double min_unjudged_loss = 0.1;
 
 struct Regression {
   std::vector<Change> changes;  // all benchmarks of both sets, by key

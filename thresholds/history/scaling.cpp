@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* busbw = "busbw_gb_per_s";
 /// A difference of a step between launches is mentioned if it is at least this fraction of the step's time.
-constexpr double worth_a_word = 0.02;
+constexpr double min_shown_share = 0.02;
 
 /// Returns "4 nodes" or "1 rank".
 std::string size_text(int count, const char* what) {
@@ -53,7 +53,7 @@ std::string loss_of_step(const Benchmark& small, const Benchmark& large) {
   const auto work = largest_of_ranks(small, "compute_ms"), more_work = largest_of_ranks(large, "compute_ms");
   if (!before || !after || !work || !more_work) return "";
   const double lost = *after - *before;
-  if (lost < worth_a_word * *before) return "";
+  if (lost < min_shown_share * *before) return "";
   const auto said = [&](const char* what, double was, double is) {
     return fmt::format("{}: {} of the {} ms that a step lost ({} to {} ms)", what, number_text(is - was),
                        number_text(lost), number_text(was), number_text(is));

@@ -139,7 +139,7 @@ class Decider {
     if (performance && (a_node_is_to_blame_ || what_they_share_is_to_blame_)) return;
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = f.offender_count == f.offenders.size();
-    const bool names = !f.offenders.empty() && (names_all || f.offenders.size() == most_named) &&
+    const bool names = !f.offenders.empty() && (names_all || f.offenders.size() == max_named_offenders) &&
                        !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
                        f.status != Status::inconclusive;
     if (!names && !f.wrong_ranks.empty() && a_node_is_to_blame_) return;

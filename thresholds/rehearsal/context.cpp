@@ -47,7 +47,7 @@ Context Fleet::context(const PlannedFamily& family) const {
                     150109880320,
                     local < 4 ? 0 : 1,
                     local < 4 ? "0-47" : "48-95"};
-    facts.sm_mhz_max = highest_mhz;
+    facts.sm_mhz_max = max_mhz;
     facts.power_limit_w = gpu.power_limit_w;
     facts.processes.emplace();
     facts.memory_kept_mib = 2;

@@ -209,11 +209,11 @@ void add_telemetry(Row& row, const Machine& machine, const Planned& planned, con
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (!times.mhz[rank]) continue;
     const Gpu& gpu = machine.gpu(static_cast<int>(rank));
-    const bool held = gpu.most_mhz < highest_mhz && *times.mhz[rank] >= gpu.most_mhz;
+    const bool held = gpu.most_mhz < max_mhz && *times.mhz[rank] >= gpu.most_mhz;
     const double power = (planned.bursts ? 600 : planned.watts) * (held ? *times.mhz[rank] / planned.mhz : 1);
     degrees[rank] = std::round(31 + power / 24 + gpu.degrees_c + shown.uniform());
     if (!planned.bursts) watts[rank] = std::min(gpu.power_limit_w, power * (1 + 0.01 * shown.normal()));
-    power_cap[rank] = limited && !held && *times.mhz[rank] < highest_mhz - 10 ? 1 : 0;
+    power_cap[rank] = limited && !held && *times.mhz[rank] < max_mhz - 10 ? 1 : 0;
     heat[rank] = held && gpu.hot ? 1 : 0;
     throttled[rank] = std::max(*power_cap[rank], *heat[rank]);
   }

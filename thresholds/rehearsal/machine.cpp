@@ -12,7 +12,7 @@ namespace shakedown::rehearsal {
 
 namespace {
 
-constexpr int most_tries = 100;
+constexpr int max_tries = 100;
 /// The clock of products at the power limit (ci/baselines/h200-sxm/2ranks/1).
 constexpr double loaded_mhz = 1590;
 constexpr double degrees_of_heat = 30;
@@ -233,7 +233,7 @@ std::vector<Fault> placed(std::vector<Fault> faults, const Shape& shape, std::ui
     const auto needs_place = [&](const Fault& fault) {
       return is_taken(fault) || (has_two_ends(fault) && fault.other < 0);
     };
-    for (int tries = 0; tries == 0 || (tries < most_tries && needs_place(faults[i])); ++tries) {
+    for (int tries = 0; tries == 0 || (tries < max_tries && needs_place(faults[i])); ++tries) {
       faults[i].host = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.hosts));
       faults[i].local = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.gpus));
       if (!has_two_ends(faults[i])) continue;

@@ -14,7 +14,7 @@
 
 namespace shakedown::rehearsal {
 
-inline constexpr double highest_mhz = 1980;
+inline constexpr double max_mhz = 1980;
 
 /// Rates of a GPU relative to a typical one.
 struct Gpu {
@@ -24,7 +24,7 @@ struct Gpu {
   double out = 1, in = 1;                            // rates of its ports
   double to_next = 1;                                // rate of copies to the next GPU of its host
   int links_up = 18, pcie_lanes = 16;
-  double power_limit_w = 700, most_mhz = highest_mhz;
+  double power_limit_w = 700, most_mhz = max_mhz;
   bool hot = false;  // true: the driver reports that heat holds the clock at most_mhz
   double late = 0;   // seconds by which the rank comes late to each barrier
   bool wrong_data = false, xid = false;

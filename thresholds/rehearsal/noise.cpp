@@ -12,7 +12,7 @@ namespace shakedown::rehearsal {
 
 namespace {
 
-constexpr double most_degrees = 60;
+constexpr double max_degrees = 60;
 
 /// Reads the members of one map and rejects unknown members.
 class Members {
@@ -34,7 +34,7 @@ class Members {
   Members& degrees(const std::string& name, int& value) {
     readers_[name] = [=, this, &value](const YAML::Node& node) {
       double read = 0;
-      Members(file_, where_).number(name, read, 0, most_degrees).readers_.at(name)(node);
+      Members(file_, where_).number(name, read, 0, max_degrees).readers_.at(name)(node);
       value = static_cast<int>(read);
     };
     return *this;

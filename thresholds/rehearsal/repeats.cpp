@@ -15,7 +15,7 @@ using Column = RankValues;
 
 /// In bench/p2p.cpp, a copy below this fraction of the upper quartile is slow. In bench/retest.hpp, a time above this
 /// multiple of the lower quartile is long.
-constexpr double low_copy = 0.97, long_time = 1.4;
+constexpr double low_copy_share = 0.97, long_time_ratio = 1.4;
 
 std::vector<double> known(const Column& column) {
   std::vector<double> values;
@@ -37,7 +37,7 @@ std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>&
     const Planned& row = planned[i];
     if (row.form == Form::quanta || row.form == Form::launches) {
       const auto seconds = known(rows[i].by_rank.at("seconds"));
-      if (*std::max_element(seconds.begin(), seconds.end()) <= long_time * quantile(seconds, 0.25)) continue;
+      if (*std::max_element(seconds.begin(), seconds.end()) <= long_time_ratio * quantile(seconds, 0.25)) continue;
       more.push_back(row);
       more.back().key += "/turn:2";
     }
@@ -52,7 +52,7 @@ std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>&
     }
   }
   for (const auto& [way, values] : all) {
-    const double low = low_copy * quantile(values, 0.75);
+    const double low = low_copy_share * quantile(values, 0.75);
     for (const auto& [pair, value] : copies[way]) {
       if (value < low) more.push_back(copy_alone(way.first, way.second, pair.first, pair.second));
     }

@@ -47,7 +47,7 @@ double Fleet::clock(const Planned& row, int rank, double when) const {
   for (std::size_t i = 0; i < gpu.walk_speed.size(); ++i) {
     factor *= 1 + noise.wander * std::sin(2 * std::numbers::pi * (gpu.walk_speed[i] * when + gpu.walk_phase[i]));
   }
-  return std::min(highest_mhz, row.mhz * factor);
+  return std::min(max_mhz, row.mhz * factor);
 }
 
 /// Returns the relative rate of work that a rank does alone.

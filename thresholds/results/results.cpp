@@ -27,7 +27,7 @@ constexpr std::array<std::pair<Lack, std::string_view>, 2> waiver_prefixes{
 
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). All other numbers of a row
 // are metrics.
-constexpr std::array<std::string_view, 25> not_a_metric{
+constexpr std::array<std::string_view, 25> members_without_metric{
     "name",         "run_name",         "run_type",       "family_index",   "per_family_instance_index",
     "repetitions",  "repetition_index", "threads",        "iterations",     "real_time",
     "cpu_time",     "time_unit",        "label",          "error_occurred", "error_message",
@@ -160,7 +160,9 @@ Row read_row(const Field& field, int world_size) {
   row.real_time = real_seconds_of(field);
   row.iterations = optional_number(field, "iterations").value_or(0);
   for (const auto& [name, value] : field.value().items()) {
-    if (value.is_null() || std::find(not_a_metric.begin(), not_a_metric.end(), name) != not_a_metric.end()) continue;
+    if (value.is_null() ||
+        std::find(members_without_metric.begin(), members_without_metric.end(), name) != members_without_metric.end())
+      continue;
     row.metrics.emplace(name, field[name.c_str()].number());
   }
   return row;

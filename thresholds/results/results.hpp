@@ -139,7 +139,7 @@ struct NcclFacts {
   int links_left_out = 0;
 };
 
-inline constexpr std::size_t most_links = 64;
+inline constexpr std::size_t max_stored_links = 64;
 
 template <class Archive>
 void members(Archive& archive, NcclFacts& nccl) {

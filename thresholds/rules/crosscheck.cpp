@@ -118,7 +118,7 @@ class Checker {
                fmt::format("{:.2f}", step_of_gemm) + " of GEMM's " + number_text(gemm->first) + " TFLOPS " +
                number_text(compute) + " ms, its AllReduce " + number_text(*comm) + " ms";
     f.detail = "LoRA step " + fmt::format("{:.2f}", *step / (compute + *comm)) + " of the time that its parts predict";
-    const double fastest = flops / (above_gemm * gemm->second * 1e12) * 1e3;
+    const double fastest = flops / (max_gemm_ratio * gemm->second * 1e12) * 1e3;
     if (*step > longest) {
       f.status = Status::fail;
     } else if (*step < fastest && key.part("dtype").empty()) {

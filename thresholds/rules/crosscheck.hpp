@@ -28,7 +28,7 @@ inline constexpr double step_of_gemm = 0.65;
 /// A step is a finding if it exceeds the predicted time by more than this fraction.
 inline constexpr double step_tolerance = 0.3;
 /// No step can compute faster than the fastest product of the run. Four H200 reach 0.70 of it.
-inline constexpr double above_gemm = 1.02;
+inline constexpr double max_gemm_ratio = 1.02;
 
 struct CrossChecks {
   std::vector<Finding> findings;  // includes findings that pass

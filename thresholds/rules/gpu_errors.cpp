@@ -143,9 +143,9 @@ std::optional<Finding> judge_slowdown(const Record& record) {
     most = share;
     where = family;
   }
-  Finding f = finding_of(record, Code::slowdown, most >= slowed_down);
+  Finding f = finding_of(record, Code::slowdown, most >= min_slowdown);
   f.value = 100 * most;
-  f.limit = {LimitKind::max, 100 * slowed_down};
+  f.limit = {LimitKind::max, 100 * min_slowdown};
   f.unit = "%";
   f.detail = "slowed down (" + joined(record.reasons) + ") for " + percent_text(most) + " of the time of " + where +
              ", first in " + record.slowed_first;

@@ -11,7 +11,7 @@
 namespace shakedown {
 namespace {
 
-constexpr double most_kept_mib = 64;
+constexpr double max_kept_mib = 64;
 
 bool has_own_memory(std::string_view family) {
   const FamilyRow* const row = family_row(family);
@@ -28,7 +28,7 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
     for (const RankFacts& facts : file.context.ranks) {
       const double kept = facts.memory_kept_mib.value_or(0);
       const auto known = worst.find(facts.rank);
-      if (kept <= most_kept_mib || (known != worst.end() && *known->second.value >= kept)) continue;
+      if (kept <= max_kept_mib || (known != worst.end() && *known->second.value >= kept)) continue;
       Finding f;
       classify(f, Code::memory);
       f.key = machine_key(Code::memory).set("rank", facts.rank);
@@ -36,7 +36,7 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
       f.status = Status::fail;
       f.severity = Severity::warn;
       f.value = kept;
-      f.limit = {LimitKind::max, most_kept_mib};
+      f.limit = {LimitKind::max, max_kept_mib};
       f.unit = "MiB";
       f.worst = culprit(facts);
       f.offenders = {*f.worst};

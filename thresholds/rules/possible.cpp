@@ -27,7 +27,7 @@ bool is_grace(const RankFacts& rank) {
 Possible possible_values(const Key& key, const std::string& metric, const Metric* known, const MeasuredDevice& device) {
   Possible values;
   values.range = range_of(key, metric);
-  if (metric == "latency_us" && device.backend == Backend::cuda) values.least = least_latency_us;
+  if (metric == "latency_us" && device.backend == Backend::cuda) values.least = min_latency_us;
   if (key.family() == "preflight" || known == nullptr || known->ceiling == nullptr) return values;
   Scale scale = device.scale;
   scale.memory_gb = static_cast<double>(device.facts.memory_bytes.value_or(0)) * 1e-9;

@@ -14,7 +14,7 @@ namespace shakedown {
 
 /// The shortest possible latency of remote memory. NVLink and the fabric of a GPU take at least 0.5 us, and a launch
 /// takes some us.
-inline constexpr double least_latency_us = 0.3;
+inline constexpr double min_latency_us = 0.3;
 
 struct Possible {
   ValueRange range = ValueRange::any;

@@ -246,10 +246,11 @@ class RuleJudge {
 
   /// Adds the different texts of the ranks, which explain a number or its absence.
   void explain_by_texts(const std::vector<int>& ranks) {
-    constexpr std::size_t most = 4;
+    constexpr std::size_t max_named = 4;
     const auto said = different_texts(*benchmark_, rule_.metric, ranks);
-    for (std::size_t i = 0; i < std::min(said.size(), most); ++i) set(finding_, finding_.status, said[i]);
-    if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
+    for (std::size_t i = 0; i < std::min(said.size(), max_named); ++i) set(finding_, finding_.status, said[i]);
+    if (said.size() > max_named)
+      set(finding_, finding_.status, "and " + std::to_string(said.size() - max_named) + " more");
   }
 
   void judge_sameness() {

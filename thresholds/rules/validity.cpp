@@ -16,7 +16,7 @@ namespace {
 constexpr double rounding = 0.01;
 
 // No row takes longer than a week.
-constexpr double longest = 7 * 86400;
+constexpr double max_row_seconds = 7 * 86400;
 // Tolerance when rate, clock and rate per clock of a rank are compared. The three figures are medians and means of the
 // same samples, and differ by up to 3.3 % in stored launches. Phases of a step are timed separately and differ by up to
 // 0.5 %.
@@ -262,7 +262,7 @@ class RowCheck {
     if (is_catalogued(family_) && family_ != "pairs" && !is_timed_by_rank())
       refuse("", 0, "was timed but no rank has a time", {}, Status::missing);
     if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
-    if (row_.iterations * row_.real_time > longest) {
+    if (row_.iterations * row_.real_time > max_row_seconds) {
       refuse("samples", *samples, number_text(row_.iterations) + " iterations of this length take more than a week");
     }
     if (std::fmod(row_.iterations, *samples) != 0) {

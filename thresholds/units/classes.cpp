@@ -36,7 +36,7 @@ namespace shakedown {
 namespace {
 
 constexpr double sigmas = 6, known_counts_like = 8;
-constexpr std::size_t few = 3;
+constexpr std::size_t min_units = 3;
 
 // One to eight nodes must show a fault of 2 %. In larger fleets the tails of healthy chips reach farther.
 constexpr double alpha_of_small_fleets = 0.01, of_the_best_of_small_fleets = 4;
@@ -44,7 +44,7 @@ constexpr double alpha_of_small_fleets = 0.01, of_the_best_of_small_fleets = 4;
 // The largest limits of large fleets. Fleets of all sizes must show memory that is 3 % slow, and GEMM that is 5 % slow.
 // The limits are a sixth below these faults, because the faulty GPU varies as well. That of memory is lower by another
 // 0.7 %, because a faulty GPU may be compared with the slower of two makes of memory, 1 % apart.
-constexpr double most_of_memory = 0.018, most_of_gemm = 0.042;
+constexpr double max_memory_limit = 0.018, max_gemm_limit = 0.042;
 
 // Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
 // because a GPU with bad ports slows most copies of a small host.
@@ -98,8 +98,8 @@ double spread_of_healthy(const std::vector<double>& sorted, double centre) {
     if (v <= centre) better.push_back(centre - v);
   }
   const double sigma = 1.4826 * median(std::move(better));
-  constexpr std::size_t enough = 8;
-  if (sorted.size() < enough) return sigma;
+  constexpr std::size_t min_values = 8;
+  if (sorted.size() < min_values) return sigma;
   constexpr double two_groups = 2;
   const double of_half = spread_of_shortest_half(sorted);
   return sigma > two_groups * of_half ? of_half : sigma;
@@ -116,7 +116,7 @@ void measure(Column& column, SeenTogether& together) {
   if (column.name.family() != "p2p") sorted.resize(better_group(sorted, column.kind.class_effect));
   const double centre = centre_of(sorted, links);
   for (Cell& cell : column.cells) cell.shortfall -= centre;
-  if (column.cells.size() <= few) return;
+  if (column.cells.size() <= min_units) return;
   column.limit = centre - sorted.front();
   best_of(together, column) = std::max(best_of(together, column), column.limit);
   const double s = spread_of_healthy(sorted, centre);
@@ -131,7 +131,7 @@ bool is_exact(const Column& column) { return column.kind.class_effect < column.k
 double most_of(const Column& column) {
   if (column.kind.clocked) return column.kind.effect;
   if (!is_exact(column)) return HUGE_VAL;
-  return column.name.family() == "hbm" ? most_of_memory : most_of_gemm;
+  return column.name.family() == "hbm" ? max_memory_limit : max_gemm_limit;
 }
 
 void limit(Column& column, SeenTogether& together) {
@@ -139,8 +139,9 @@ void limit(Column& column, SeenTogether& together) {
   const Seen seen = seen_of(together, column);
   const std::size_t units = column.cells.size();
   column.scale =
-      units <= few ? std::sqrt(2.0) * known
-                   : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
+      units <= min_units
+          ? std::sqrt(2.0) * known
+          : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
   const double least = sigmas * column.scale;
   if (units < large_fleet) {
     const double heavy = worst_of(units, alpha_of_small_fleets) * column.scale;

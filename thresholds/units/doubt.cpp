@@ -22,7 +22,7 @@ constexpr double wide_effect = 0.2;
 
 // The bandwidth of NCCL grows with the size, except for steps of some percent where it changes the protocol. In 8
 // stored launches of 2 and 4 H200, no size of the quick tier is 10 % slower than a smaller size.
-constexpr double odd_collective = 0.1;
+constexpr double min_collective_excess = 0.1;
 
 void add(Doubts& doubts, const Key& key, double shortfall) {
   double& known = doubts[key];
@@ -118,7 +118,7 @@ void add_hosts(const RowsByKey& measured, Doubts& doubts) {
       if (own) seconds.push_back(*own);
     }
     const double shortfall = 1 - median(std::move(seconds)) / *slowest;
-    if (shortfall > odd_collective) add(doubts, key, shortfall);
+    if (shortfall > min_collective_excess) add(doubts, key, shortfall);
   }
 }
 
@@ -143,7 +143,7 @@ void add_collectives(const RowsByKey& measured, Doubts& doubts) {
         const double here = sizes[i].bytes / sizes[i].seconds, before = sizes[i - 1].bytes / sizes[i - 1].seconds;
         shortfall = std::max(shortfall, 1 - here / before);
       }
-      if (shortfall > odd_collective) add(doubts, *sizes[i].key, shortfall);
+      if (shortfall > min_collective_excess) add(doubts, *sizes[i].key, shortfall);
     }
   }
 }

@@ -31,7 +31,7 @@ namespace {
 constexpr double alpha = 1e-3;
 
 // Counts of a value are bytes, because 10,000 GPUs have a million values.
-constexpr int most_counted = std::numeric_limits<std::uint8_t>::max();
+constexpr int max_counted = std::numeric_limits<std::uint8_t>::max();
 
 // Among 64 or more values, the healthy side shows how heavy the tails are: in a normal distribution its 99 % quantile
 // is 2.326 sigma. With fewer values, a single fast one would determine it.
@@ -224,14 +224,14 @@ class Collector {
       const auto found = row->by_rank.find(metric);
       return found != row->by_rank.end() && found->second[rank];
     });
-    return static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(count, most_counted));
+    return static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(count, max_counted));
   }
 
   // Returns by how many percent the best repetition of a rank is better than its median.
   static std::uint8_t gain_of(const Benchmark& benchmark, const std::string& metric, std::size_t rank, double value) {
     if (benchmark.rows.size() == 1 || !(value > 0)) return 0;
     const double best = best_value(benchmark, metric, rank).value_or(value);
-    return static_cast<std::uint8_t>(std::min<double>(std::abs(best / value - 1) * 100, most_counted));
+    return static_cast<std::uint8_t>(std::min<double>(std::abs(best / value - 1) * 100, max_counted));
   }
 
   static Key pooled_key(const Key& key, const Hosts& hosts) {

@@ -21,7 +21,7 @@ constexpr double min_difference = 0.005;
 /// for one of eight hosts.
 constexpr double max_exceptions = 0.2;
 /// The largest p of the rank test. Four GPUs on each side without an exception reach 1/70.
-constexpr double max_p = 0.015;
+constexpr double max_p_value = 0.015;
 /// If no fact divides the GPUs: the smallest fraction of GPUs in each group, and the fraction of the slower group that
 /// may be faulty.
 constexpr double min_share = 0.1, max_faulty = 0.1;
@@ -54,7 +54,7 @@ bool are_apart(const Side& slower, const Side& faster) {
   if (typical - other < min_difference || slower.shortfalls.front() <= other) return false;
   const auto exceptions = faster.shortfalls.end() - std::ranges::lower_bound(faster.shortfalls, typical);
   if (static_cast<double>(exceptions) > max_exceptions * static_cast<double>(faster.shortfalls.size())) return false;
-  return mann_whitney_u(faster.shortfalls, slower.shortfalls).p_greater <= max_p;
+  return mann_whitney_u(faster.shortfalls, slower.shortfalls).p_greater <= max_p_value;
 }
 
 Population population_of(const Column& column, const Side& slower, const Side& faster) {

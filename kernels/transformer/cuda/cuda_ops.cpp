@@ -97,8 +97,9 @@ std::size_t most_fetched_of_a_rank(const training::StepShape& shape) {
 /// Splits a slot into segments of whole rows, or of a part of one row. Segments share the blocks of a launch equally,
 /// so a large tensor needs several.
 std::vector<Segment> segments_of(const training::ParameterSlot<Bf16>& slot) {
-  constexpr std::size_t largest = std::size_t{1} << 22;
-  const auto cols = std::min(largest, slot.place.cols), rows = std::max<std::size_t>(1, largest / slot.place.cols);
+  constexpr std::size_t max_segment_values = std::size_t{1} << 22;
+  const auto cols = std::min(max_segment_values, slot.place.cols),
+             rows = std::max<std::size_t>(1, max_segment_values / slot.place.cols);
   std::vector<Segment> segments;
   for (std::size_t row = 0; row < slot.place.rows; row += rows) {
     for (std::size_t col = 0; col < slot.place.cols; col += cols) {

@@ -13,7 +13,7 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr int split_positions = 64, split_threads = 256, combine_threads = 512;
-constexpr std::size_t most_splits = combine_threads, most_shared_heads = 16;
+constexpr std::size_t max_splits = combine_threads, max_shared_heads = 16;
 
 std::size_t splits_of(std::size_t positions) { return (positions + split_positions - 1) / split_positions; }
 
@@ -103,21 +103,21 @@ __device__ void add_new_token(const SplitOperands& o, const Bf16* row, std::size
 /// Computes the scores of all heads of queries. A thread has one position, and every `groups`-th head.
 template <int d>
 __device__ void compute_scores(const SplitOperands& o, int shared_heads, int begin, const SplitMemory<d>& memory) {
-  constexpr int groups = split_threads / split_positions, most = most_shared_heads / groups;
+  constexpr int groups = split_threads / split_positions, max_heads = max_shared_heads / groups;
   const int p = static_cast<int>(threadIdx.x) % split_positions,
             group = static_cast<int>(threadIdx.x) / split_positions;
-  float score[most] = {};
+  float score[max_heads] = {};
   for (int c = 0; c < d; c += vector_width) {
     const Eight key = load(memory.keys + p * memory.stride + c);
 #pragma unroll
-    for (int h = 0; h < most; ++h) {
+    for (int h = 0; h < max_heads; ++h) {
       if (group + h * groups >= shared_heads) break;
       const float* const query = memory.queries + (group + h * groups) * d + c;
 #pragma unroll
       for (int i = 0; i < vector_width; ++i) score[h] = fmaf(query[i], key.at[i], score[h]);
     }
   }
-  for (int h = 0; h < most && group + h * groups < shared_heads; ++h) {
+  for (int h = 0; h < max_heads && group + h * groups < shared_heads; ++h) {
     memory.scores[(group + h * groups) * split_positions + p] = begin + p <= o.position ? score[h] : -INFINITY;
   }
 }
@@ -196,7 +196,7 @@ template <int d>
 __global__ void __launch_bounds__(combine_threads)
     combine_kernel(float* partials, Bf16* out, std::size_t out_stride, int splits) {
   constexpr int groups = combine_threads / d;
-  __shared__ float factors[most_splits], parts[groups][d];
+  __shared__ float factors[max_splits], parts[groups][d];
   allow_next_kernel();
   wait_for_previous_kernel();
   const std::size_t head = static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x;
@@ -245,8 +245,8 @@ std::size_t attention_partials(std::size_t batch, std::size_t heads, std::size_t
 }
 
 void attend(cudaStream_t stream, const DecodeAttention& a, float* partials, const DecodeGpu& gpu) {
-  if (a.heads % a.kv_heads != 0 || a.heads / a.kv_heads > most_shared_heads ||
-      splits_of(a.position + 1) > most_splits || (a.head_dim != 128 && a.head_dim != 16)) {
+  if (a.heads % a.kv_heads != 0 || a.heads / a.kv_heads > max_shared_heads || splits_of(a.position + 1) > max_splits ||
+      (a.head_dim != 128 && a.head_dim != 16)) {
     throw std::invalid_argument(
         "decode: attention supports heads of 128 or 16 columns, 16 heads of queries for each "
         "head of keys and values, and 32,768 tokens");

@@ -22,9 +22,9 @@ void fill_normal(cudaStream_t, Matrix<Bf16>, double stddev, std::uint64_t tensor
 using DecodeProduct = training::DecodeProduct<Bf16>;
 using DecodeAttention = training::DecodeAttention<Bf16, float>;
 
-/// Queues a product with one row of X. Columns are a multiple of 16, and at most `widest_decoded`. Errors:
+/// Queues a product with one row of X. Columns are a multiple of 16, and at most `max_decoded_columns`. Errors:
 /// std::invalid_argument if they are not.
-inline constexpr std::size_t widest_decoded = 28672;
+inline constexpr std::size_t max_decoded_columns = 28672;
 void multiply_row(cudaStream_t, const DecodeProduct&, const DecodeGpu&);
 
 /// Returns the number of floats that `attend` needs for partial results.

@@ -333,7 +333,7 @@ MatrixRows rows_of(const training::DecodeWeights<Bf16>& w, bool is_gated, const 
 /// kernel that overlaps with others would be unevenly distributed.
 template <class Format, int vectors>
 void launch(cudaStream_t stream, const RowOperands& operands, const DecodeGpu& gpu) {
-  constexpr int many = 16, few = 8;
+  constexpr int many_chunks = 16, few_chunks = 8;
   const auto bytes = [&](int chunks) {
     return static_cast<std::size_t>(row_warps * rows_ahead(vectors, chunks) * vectors * chunk_bytes) +
            (row_warps + BlockResults::floats(operands.rows)) * sizeof(float);
@@ -342,8 +342,9 @@ void launch(cudaStream_t stream, const RowOperands& operands, const DecodeGpu& g
     launch_overlapping(kernel, dim3(static_cast<unsigned>(operands.rows.blocks)), row_threads, bytes(chunks), stream,
                        gpu.can_overlap, operands);
   };
-  if (bytes(many) <= gpu.shared_bytes) return start(multiply_row_kernel<Format, vectors, many>, many);
-  start(multiply_row_kernel<Format, vectors, few>, few);
+  if (bytes(many_chunks) <= gpu.shared_bytes)
+    return start(multiply_row_kernel<Format, vectors, many_chunks>, many_chunks);
+  start(multiply_row_kernel<Format, vectors, few_chunks>, few_chunks);
 }
 
 /// Launches the kernel for this number of vectors of a lane.
@@ -360,7 +361,7 @@ void launch_divided(cudaStream_t stream, const RowOperands& operands, const Deco
 
 void multiply_row(cudaStream_t stream, const DecodeProduct& p, const DecodeGpu& gpu) {
   const auto columns = p.w.cols();
-  if (p.d.rows != 1 || columns % 16 != 0 || columns > widest_decoded) {
+  if (p.d.rows != 1 || columns % 16 != 0 || columns > max_decoded_columns) {
     throw std::invalid_argument("decode: a product of " + std::to_string(p.d.rows) + " rows of " +
                                 std::to_string(columns) + " columns is not supported");
   }

@@ -10,7 +10,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int sum_threads = 256, of_message = 4;  // values in a message
+constexpr int sum_threads = 256, message_values = 4;  // values in a message
 /// If another rank does not answer in this time, the sum is NaN, and later sums do not wait, so that the check fails
 /// and the GPU is not blocked.
 constexpr unsigned long long patience_ns = 30'000'000'000;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(sum_threads)
     const auto at = number % 2 * messages + i;
     const uint2 mine = reinterpret_cast<const uint2*>(own)[i];
     for (int distance = 1; distance < boxes.ranks; ++distance) send(boxes.to[distance - 1] + at, mine, number);
-    float sum[of_message] = {};
+    float sum[message_values] = {};
     for (int rank = 0; rank < boxes.ranks; ++rank) {
       const int distance = (boxes.rank - rank + boxes.ranks) % boxes.ranks;
       const uint2 values = distance == 0 ? mine : receive(boxes.from[distance - 1] + at, number, patience, lost);
@@ -74,17 +74,17 @@ __global__ void __launch_bounds__(sum_threads)
   if (threadIdx.x == 0) boxes.numbers[blockIdx.x] = number;
 }
 
-constexpr std::size_t blocks_of(std::size_t count) { return (count / of_message + sum_threads - 1) / sum_threads; }
+constexpr std::size_t blocks_of(std::size_t count) { return (count / message_values + sum_threads - 1) / sum_threads; }
 
 }  // namespace
 
-std::size_t mailbox_bytes(std::size_t count) { return 2 * count / of_message * sizeof(uint4); }
+std::size_t mailbox_bytes(std::size_t count) { return 2 * count / message_values * sizeof(uint4); }
 std::size_t mailbox_numbers(std::size_t count) { return blocks_of(count) + 1; }
 
 void add_up(cudaStream_t stream, const Bf16* own, Bf16* all, std::size_t count, const Mailboxes& boxes,
             const DecodeGpu& gpu) {
   launch_overlapping(add_up_kernel, dim3(static_cast<unsigned>(blocks_of(count))), sum_threads, 0, stream,
-                     gpu.can_overlap, own, all, count / of_message, boxes);
+                     gpu.can_overlap, own, all, count / message_values, boxes);
 }
 
 }  // namespace shakedown::cuda

@@ -37,7 +37,7 @@ __device__ Eight normed(const Eight& x, float mean, float rstd, const NormWeight
 
 constexpr int narrow_threads = 128, rows_of_block = narrow_threads / 32;
 // The narrowest row that needs more than four vectors in a lane.
-constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;
+constexpr std::size_t min_wide_columns = 4 * 32 * vector_width + 1;
 
 /// The part of a row in one lane: vector v is at column (32 v + lane) 8, if the row has it. The part stays packed,
 /// because registers are scarce.
@@ -248,7 +248,7 @@ void norm(cudaStream_t stream, Matrix<const Bf16> x, const NormWeights& weights,
           const NormStatistics& statistics) {
   const bool centred = statistics.mean != nullptr;
   const auto columns = static_cast<int>(x.cols);
-  if (x.cols < narrowest_wide) {
+  if (x.cols < min_wide_columns) {
     const auto kernel = centred ? narrow_forward<true>(columns) : narrow_forward<false>(columns);
     const auto blocks = static_cast<unsigned>((x.rows + rows_of_block - 1) / rows_of_block);
     kernel<<<blocks, narrow_threads, 0, stream>>>(x, weights, n, statistics, x.rows, columns, epsilon);
@@ -264,7 +264,7 @@ void norm_backward(cudaStream_t stream, Matrix<const Bf16> dn, Matrix<const Bf16
                    const NormGradient& gradient, const ColumnPartials& partials) {
   const bool centred = statistics.mean != nullptr, trained = gradient.gain != nullptr;
   const auto columns = static_cast<int>(x.cols);
-  if (x.cols < narrowest_wide) {
+  if (x.cols < min_wide_columns) {
     const auto all = (x.rows + rows_of_block - 1) / rows_of_block;
     const auto blocks = trained ? std::min(all, partials.parts(x.cols)) : all;
     auto *const gains = partials.at, *const shifts = gradient.shift != nullptr ? gains + blocks * x.cols : nullptr;

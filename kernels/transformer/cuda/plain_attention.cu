@@ -12,15 +12,15 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int largest_head = 128;
-constexpr int own = 4, warps = 4, tile = own * warps;  // rows of a warp, and warps of a block
+constexpr int max_head_columns = 128;
+constexpr int rows_of_warp = 4, warps = 4, tile = rows_of_warp * warps;  // rows of a warp, and warps of a block
 constexpr int others = 32;
-constexpr int per_lane = largest_head / 32;
+constexpr int per_lane = max_head_columns / 32;
 constexpr unsigned whole_warp = 0xffffffffU;
 
 /// 32 rows of the other side. Padding of two elements in each row avoids bank conflicts between lanes.
 struct Others {
-  __nv_bfloat16 at[others][largest_head + 2];
+  __nv_bfloat16 at[others][max_head_columns + 2];
 
   __device__ void take(const __nv_bfloat16* from, std::size_t stride, int rows, int size) {
     for (int i = static_cast<int>(threadIdx.x); i < others * size; i += warps * 32) {
@@ -51,7 +51,7 @@ struct Others {
 
 /// The rows of this block's warps, as floats.
 struct Own {
-  float at[tile][largest_head];
+  float at[tile][max_head_columns];
 
   __device__ void take(const __nv_bfloat16* from, std::size_t stride, int rows, int size) {
     for (int i = static_cast<int>(threadIdx.x); i < tile * size; i += warps * 32) {
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(warps * 32)
   const auto base = static_cast<std::size_t>(blockIdx.z) * static_cast<std::size_t>(heads.sequence);
   queries.take(qkv.at(base + first) + static_cast<std::size_t>(head) * size, qkv.stride, heads.sequence - first, size);
 
-  float sums[own][per_lane] = {}, max[own], total[own] = {};
+  float sums[rows_of_warp][per_lane] = {}, max[rows_of_warp], total[rows_of_warp] = {};
   for (float& m : max) m = -INFINITY;
   const int end = heads.keys_before(first + tile);
   for (int k = 0; k < end; k += others) {
@@ -108,10 +108,10 @@ __global__ void __launch_bounds__(warps * 32)
     keys.take(qkv.at(base + k) + heads.key(kv), qkv.stride, heads.sequence - k, size);
     values.take(qkv.at(base + k) + heads.value(kv), qkv.stride, heads.sequence - k, size);
     __syncthreads();
-    for (int i = 0; i < own; ++i) {
-      const int row = first + warp * own + i;
+    for (int i = 0; i < rows_of_warp; ++i) {
+      const int row = first + warp * rows_of_warp + i;
       const float score =
-          heads.sees(row, k + lane) ? scale * keys.dot(lane, queries.at[warp * own + i], size) : -INFINITY;
+          heads.sees(row, k + lane) ? scale * keys.dot(lane, queries.at[warp * rows_of_warp + i], size) : -INFINITY;
       const float new_max = fmaxf(max[i], max_warp(score));
       if (new_max == -INFINITY) continue;  // the whole tile is after this query; all lanes agree on this
       const float weight = expf(score - new_max), shrink = expf(max[i] - new_max);
@@ -121,8 +121,8 @@ __global__ void __launch_bounds__(warps * 32)
       max[i] = new_max;
     }
   }
-  for (int i = 0; i < own; ++i) {
-    const int row = first + warp * own + i;
+  for (int i = 0; i < rows_of_warp; ++i) {
+    const int row = first + warp * rows_of_warp + i;
     if (row >= heads.sequence) break;
     store_row(out.at(base + row) + static_cast<std::size_t>(head) * size, sums[i], 1.0F / total[i], size);
     if (lane == 0) {
@@ -158,25 +158,25 @@ __global__ void __launch_bounds__(warps * 32)
   queries.take(qkv.at(base + first) + at, qkv.stride, heads.sequence - first, size);
   gradients.take(dout.at(base + first) + at, dout.stride, heads.sequence - first, size);
 
-  float sums[own][per_lane] = {};
+  float sums[rows_of_warp][per_lane] = {};
   const int end = heads.keys_before(first + tile);
   for (int k = 0; k < end; k += others) {
     __syncthreads();
     keys.take(qkv.at(base + k) + heads.key(kv), qkv.stride, heads.sequence - k, size);
     values.take(qkv.at(base + k) + heads.value(kv), qkv.stride, heads.sequence - k, size);
     __syncthreads();
-    for (int i = 0; i < own; ++i) {
-      const int row = first + warp * own + i;
+    for (int i = 0; i < rows_of_warp; ++i) {
+      const int row = first + warp * rows_of_warp + i;
       float ds = 0;
       if (heads.sees(row, k + lane) && row < heads.sequence) {
-        const float p = expf(scale * keys.dot(lane, queries.at[warp * own + i], size) - lse[of_row + row]);
-        ds = p * (values.dot(lane, gradients.at[warp * own + i], size) - delta[of_row + row]);
+        const float p = expf(scale * keys.dot(lane, queries.at[warp * rows_of_warp + i], size) - lse[of_row + row]);
+        ds = p * (values.dot(lane, gradients.at[warp * rows_of_warp + i], size) - delta[of_row + row]);
       }
       keys.add_to(sums[i], ds, size);
     }
   }
-  for (int i = 0; i < own; ++i) {
-    const int row = first + warp * own + i;
+  for (int i = 0; i < rows_of_warp; ++i) {
+    const int row = first + warp * rows_of_warp + i;
     if (row < heads.sequence) store_row(dqkv.at(base + row) + at, sums[i], scale, size);
   }
 }
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(warps * 32)
   keys.take(qkv.at(base + first) + heads.key(kv), qkv.stride, heads.sequence - first, size);
   values.take(qkv.at(base + first) + heads.value(kv), qkv.stride, heads.sequence - first, size);
 
-  float dk[own][per_lane] = {}, dv[own][per_lane] = {};
+  float dk[rows_of_warp][per_lane] = {}, dv[rows_of_warp][per_lane] = {};
   const int group = heads.query_heads / heads.kv_heads;
   for (int head = kv * group; head < (kv + 1) * group; ++head) {
     const auto at = static_cast<std::size_t>(head) * size;
@@ -204,20 +204,20 @@ __global__ void __launch_bounds__(warps * 32)
       queries.take(qkv.at(base + q) + at, qkv.stride, heads.sequence - q, size);
       gradients.take(dout.at(base + q) + at, dout.stride, heads.sequence - q, size);
       __syncthreads();
-      for (int i = 0; i < own; ++i) {
-        const int key = first + warp * own + i, row = q + lane;
+      for (int i = 0; i < rows_of_warp; ++i) {
+        const int key = first + warp * rows_of_warp + i, row = q + lane;
         float p = 0, ds = 0;
         if (heads.sees(row, key) && row < heads.sequence) {
-          p = expf(scale * queries.dot(lane, keys.at[warp * own + i], size) - lse[of_row + row]);
-          ds = p * (gradients.dot(lane, values.at[warp * own + i], size) - delta[of_row + row]);
+          p = expf(scale * queries.dot(lane, keys.at[warp * rows_of_warp + i], size) - lse[of_row + row]);
+          ds = p * (gradients.dot(lane, values.at[warp * rows_of_warp + i], size) - delta[of_row + row]);
         }
         queries.add_to(dk[i], ds, size);
         gradients.add_to(dv[i], p, size);
       }
     }
   }
-  for (int i = 0; i < own; ++i) {
-    const int key = first + warp * own + i;
+  for (int i = 0; i < rows_of_warp; ++i) {
+    const int key = first + warp * rows_of_warp + i;
     if (key >= heads.sequence) break;
     store_row(dqkv.at(base + key) + heads.key(kv), dk[i], scale, size);
     store_row(dqkv.at(base + key) + heads.value(kv), dv[i], 1, size);
@@ -281,7 +281,7 @@ class PlainAttention final : public Attention {
 }  // namespace
 
 std::unique_ptr<Attention> make_plain_attention(const AttentionShape& shape) {
-  if (shape.head_size > largest_head || shape.head_size % 2 != 0 || shape.query_heads % shape.kv_heads != 0) {
+  if (shape.head_size > max_head_columns || shape.head_size % 2 != 0 || shape.query_heads % shape.kv_heads != 0) {
     throw Unsupported("attention with heads of " + std::to_string(shape.head_size) + " elements, " +
                       std::to_string(shape.query_heads) + " for queries and " + std::to_string(shape.kv_heads) +
                       " for keys: at most 128 elements, an even number, and whole groups");

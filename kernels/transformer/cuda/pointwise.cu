@@ -136,10 +136,10 @@ __global__ void copy_rows_kernel(Rows<const Bf16> from, Rows<Bf16> to, std::size
 /// Calls launch(grid, first row, rows). Rows are along y, where a grid is limited to 65,535.
 template <class Launch>
 void launch_over_rows(std::size_t rows, std::size_t columns, const Launch& launch) {
-  constexpr std::size_t most = 65535;
+  constexpr std::size_t max_rows = 65535;
   const auto across = static_cast<unsigned>((columns / vector_width + block - 1) / block);
-  for (std::size_t first = 0; first < rows; first += most) {
-    const auto count = std::min(most, rows - first);
+  for (std::size_t first = 0; first < rows; first += max_rows) {
+    const auto count = std::min(max_rows, rows - first);
     launch(dim3(across, static_cast<unsigned>(count)), first, count);
   }
   check(cudaGetLastError());

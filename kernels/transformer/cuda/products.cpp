@@ -25,8 +25,8 @@ std::uint32_t alignment_of(const void* address) {
 
 /// True for a product of an adapter, which is limited by memory bandwidth if enough multiprocessors participate.
 bool is_thin(const MatmulShape& shape) {
-  constexpr std::uint64_t thin = 512;
-  return std::min(shape.d.rows, shape.d.cols) <= thin;
+  constexpr std::uint64_t max_thin_extent = 512;
+  return std::min(shape.d.rows, shape.d.cols) <= max_thin_extent;
 }
 
 /// Adds candidates with a split sum. A thin product has fewer tiles than the GPU has multiprocessors, and cuBLASLt

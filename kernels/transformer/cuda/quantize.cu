@@ -18,18 +18,18 @@ namespace {
 
 // With 64 registers for each thread, two blocks of rows of 32,768 run on a multiprocessor at once, so that one reads
 // while the other computes.
-constexpr int vectors_each = 8, most_threads = 1024;  // of a thread; of a block
-static_assert(widest_quantized == std::size_t{vectors_each} * most_threads * vector_width);
+constexpr int vectors_of_thread = 8, max_threads = 1024;  // of a thread; of a block
+static_assert(max_quantized_columns == std::size_t{vectors_of_thread} * max_threads * vector_width);
 
 /// The part of a row in one thread: vector v is at column (v threads + thread) 8, if the row has it.
 struct RowPart {
-  uint4 packed[vectors_each];
+  uint4 packed[vectors_of_thread];
 
   /// Calls body(v, column) for the vectors that exist in the row.
   template <class Body>
   static __device__ void each(int columns, const Body& body) {
 #pragma unroll
-    for (int v = 0; v < vectors_each; ++v) {
+    for (int v = 0; v < vectors_of_thread; ++v) {
       const int c = (v * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * vector_width;
       if (c < columns) body(v, c);
     }
@@ -168,7 +168,7 @@ struct BlockTarget {
 };
 
 template <class Source, class Target>
-__global__ void __launch_bounds__(most_threads) quantize_kernel(Source source, Target target, int columns) {
+__global__ void __launch_bounds__(max_threads) quantize_kernel(Source source, Target target, int columns) {
   RowPart part;
   source.read(blockIdx.x, columns, part);
   target.write(blockIdx.x, columns, part);
@@ -258,11 +258,11 @@ template <class Source>
 void launch(cudaStream_t stream, const Source& source, const Quantized& to) {
   const auto columns = to.values.cols;
   const std::size_t divisor = to.row_scales != nullptr ? vector_width : training::scale_block;
-  if (columns > widest_quantized || columns % divisor != 0) {
+  if (columns > max_quantized_columns || columns % divisor != 0) {
     throw std::invalid_argument("rows of " + std::to_string(columns) + " columns cannot be quantized: at most " +
-                                std::to_string(widest_quantized) + ", divisible by " + std::to_string(divisor));
+                                std::to_string(max_quantized_columns) + ", divisible by " + std::to_string(divisor));
   }
-  constexpr std::size_t each = std::size_t{vectors_each} * vector_width;
+  constexpr std::size_t each = std::size_t{vectors_of_thread} * vector_width;
   const auto threads = static_cast<unsigned>((columns + 32 * each - 1) / (32 * each) * 32);
   const auto rows = static_cast<unsigned>(to.values.rows);
   if (to.row_scales != nullptr) {

@@ -10,7 +10,7 @@
 namespace shakedown::cuda {
 
 /// The widest row, which one block of threads keeps in registers.
-inline constexpr std::size_t widest_quantized = 65536;
+inline constexpr std::size_t max_quantized_columns = 65536;
 
 /// The destination of quantized rows; each begins at a multiple of 8 bytes. `row_scales` gets one f32 for each row;
 /// otherwise `block_scales` gets one byte for each 32 neighbours, in the order of reference::BlockScales.

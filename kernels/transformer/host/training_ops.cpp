@@ -19,7 +19,7 @@ namespace {
 
 /// Minimum work for the team of threads. Waking it takes some microseconds, in which one core does about this amount of
 /// work.
-constexpr double worth_a_team = 1e5;
+constexpr double min_team_work = 1e5;
 
 double random_element(std::uint64_t tensor, std::uint64_t index, double stddev) {
   return stddev * reference::normal((tensor << 32) + index, 0);
@@ -56,7 +56,7 @@ void HostOps<T>::each(std::size_t count, double work_of_one, const std::function
   const auto range = [&task](std::size_t begin, std::size_t end) {
     for (auto i = begin; i < end; ++i) task(i);
   };
-  if (static_cast<double>(count) * work_of_one < worth_a_team) return range(0, count);
+  if (static_cast<double>(count) * work_of_one < min_team_work) return range(0, count);
   team_.each_range(count, range);
 }
 

@@ -466,7 +466,7 @@ class GemmWork : public OnGpu {
 
   void expect_checked_or_unsupported(const GemmSpec& spec) {
     const auto sums = static_cast<std::size_t>(spec.m) * static_cast<std::size_t>(sums_per_row(spec.n));
-    const auto rows = static_cast<std::size_t>(std::min(spec.m, SampledRows::most));
+    const auto rows = static_cast<std::size_t>(std::min(spec.m, SampledRows::max_rows));
     try {
       expect_work_is_checked(spec, sums + rows * static_cast<std::size_t>(spec.n));
     } catch (const Unsupported& reason) {

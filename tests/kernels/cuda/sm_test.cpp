@@ -29,7 +29,7 @@ TEST(TilePlaces, OfAllThreadsCoverTheTileOnce) {
 }
 
 TEST(TileProductSums, AreExactInAnyOrderOfTheChunks) {
-  for (const int depth : {deep, shallow}) {
+  for (const int depth : {deep_slab_columns, shallow_slab_columns}) {
     const auto shape = tile_shape(depth);
     EXPECT_EQ(shape.slabs_of_tile() * depth * depth / TileShape::chunk, shape.k);
     for (int tile = 0; tile < TileShape::slabs; ++tile) {
