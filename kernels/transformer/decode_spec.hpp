@@ -15,7 +15,7 @@ namespace shakedown {
 struct DecodeSpec {
   static constexpr std::string_view description = "the decode of one token";
 
-  std::string model;  // llama_405b, or a decoder of training::preset
+  std::string model;  // a training::preset like Llama
   /// fp8_e4m3: weights of fp8 with one scale factor for each row; for several sequences, the inputs of products, too.
   /// Everything else is bf16 (host: f32 or f64).
   DType dtype = DType::bf16;
@@ -34,14 +34,7 @@ struct DecodeSpec {
 /// Returns the part of the model that one GPU computes. Errors: std::invalid_argument if the model is unknown, is not
 /// like Llama, or is not divisible.
 inline training::TransformerShape decode_shape(const DecodeSpec& s) {
-  const bool is_405b = s.model == "llama_405b";
-  auto shape = training::preset(is_405b ? "llama_70b" : s.model).model;
-  if (is_405b) {
-    shape.layers = 126;
-    shape.heads = 128;
-    shape.hidden = 16384;
-    shape.intermediate = 53248;
-  }
+  auto shape = training::preset(s.model).model;
   if (shape.norm != training::Norm::rms || shape.mlp != training::Mlp::swiglu ||
       shape.positions != training::Positions::rope) {
     throw std::invalid_argument("decode of \"" + s.model + "\" is not supported: choose a model like Llama");

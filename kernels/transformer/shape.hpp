@@ -81,12 +81,12 @@ enum class Shard {
 };
 constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
 
-/// Returns a model with its adapters by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q,
-/// k, v and o), qwen2_7b_8_layers (of 28), llama_8b (3.1), llama_8b_8_layers (of 32), llama2_13b, llama_70b, gpt2_124m,
-/// encoder_163m. For machines without a GPU, models of two layers: tiny (like Qwen2), gpt2_tiny and encoder_tiny. The
-/// encoder is the model that many cluster tests call GPT-2: post-norm, no causal mask, 512 positions, an untied head
-/// with bias, but without their dropout. Both models have GPT-2's vocabulary of 50,257, rounded up to 50,304 as in
-/// nanoGPT. Errors: std::invalid_argument, listing the known names.
+/// Returns a model with its adapters by name, which is a row of models.yaml. The encoder is the model that many cluster
+/// tests call GPT-2: post-norm, no causal mask, 512 positions, an untied head with bias, but without their dropout.
+/// The encoder and GPT-2 have GPT-2's vocabulary of 50,257, rounded up to 50,304 as in nanoGPT. Models whose name ends
+/// with `tiny` have two layers, for machines without a GPU. Decode and plans take the same names, without adapters.
+/// Errors: std::invalid_argument for an unknown name. The message lists the known
+/// names and the nearest one.
 struct Preset {
   TransformerShape model;
   LoraShape lora;
