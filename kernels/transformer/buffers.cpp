@@ -10,17 +10,6 @@
 
 namespace shakedown::training {
 
-namespace {
-
-template <class Element, class Master>
-Plan dry_run(const StepShape& shape, std::size_t workspace_bytes) {
-  Arena arena;
-  const Buffers<Element, Master> counted(arena, shape, workspace_bytes);
-  return {arena.bytes(), arena.slices()};
-}
-
-}  // namespace
-
 template <Trains trains>
 StepShape step_shape(const StepSpec<trains>& spec) {
   if (spec.batch < 1 || spec.seq < 1 || spec.accumulation < 1 || spec.ranks < 1) {
@@ -107,12 +96,18 @@ void check(const StepShape& s) {
 }
 
 Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::size_t workspace_bytes) {
-  if (element == 2 && master == 4) return dry_run<std::uint16_t, float>(shape, workspace_bytes);
-  if (element == 4 && master == 4) return dry_run<float, float>(shape, workspace_bytes);
-  if (element == 8 && master == 8) return dry_run<double, double>(shape, workspace_bytes);
-  throw std::invalid_argument("no backend has elements of " + std::to_string(element) + " bytes with masters of " +
-                              std::to_string(master));
+  return dry_run(element, master, [&]<class Element, class Master>(Arena& arena) {
+    static_cast<void>(Buffers<Element, Master>(arena, shape, workspace_bytes));
+  });
 }
+
+template <Trains trains>
+Plan planned(const StepSpec<trains>& s) {
+  const auto element = s.dtype == DType::fp8_e4m3 ? size_of(DType::bf16) : size_of(s.dtype);
+  return plan(step_shape(s), element, std::max<std::size_t>(element, 4), 0);
+}
+template Plan planned(const LoraStepSpec&);
+template Plan planned(const TrainStepSpec&);
 
 }  // namespace shakedown::training
 
@@ -174,8 +169,7 @@ template Cost cost(const TrainStepSpec&);
 
 template <training::Trains trains>
 std::size_t footprint(const StepSpec<trains>& s) {
-  const auto element = s.dtype == DType::fp8_e4m3 ? size_of(DType::bf16) : size_of(s.dtype);
-  return training::plan(training::step_shape(s), element, std::max<std::size_t>(element, 4), 0).bytes;
+  return training::planned(s).bytes;
 }
 template std::size_t footprint(const LoraStepSpec&);
 template std::size_t footprint(const TrainStepSpec&);

@@ -123,11 +123,13 @@ struct Buffers {
     place_units(arena, s, layout);
     if (s.trains == Trains::all) place_weights(s, layout);
 
+    arena.start(Use::optimizer);
     state.parameters = arena.take<Master>("parameters", state.count);
     state.first_moment = arena.take<Master>("first moment", state.count);
     state.second_moment = arena.take<Master>("second moment", state.count);
 
     take_activations(arena, s);
+    arena.start(Use::scratch);
     take_scratch(arena, s);
 
     inputs = arena.take<int>("inputs", s.accumulation * s.tokens());
@@ -210,9 +212,13 @@ struct Buffers {
       begin.push_back(whole);
       whole += size;
     }
+    arena.start(Use::weights);
     auto* const weights = trained ? arena.take<Element>("weights", whole) : nullptr;
+    arena.start(Use::gradients);
     auto* const gradient = arena.take<Master>(turns ? "gradients of some layers" : "gradient", whole);
+    arena.start(Use::weights);
     auto* const own_weights = turns ? arena.take<Element>("own weights", state.count) : nullptr;
+    arena.start(Use::gradients);
     auto* const own_gradient = turns ? arena.take<Master>("own gradient", state.count) : nullptr;
     state.gradient = turns ? own_gradient : gradient;
     const auto behind = [](auto* base, std::size_t offset) { return base == nullptr ? nullptr : base + offset; };
@@ -255,6 +261,7 @@ struct Buffers {
 
   void take_weights(Arena& arena, const StepShape& s) {
     const auto& m = s.model;
+    arena.start(Use::weights);
     embedding = matrix(arena, "embedding", m.vocab, m.hidden);
     if (m.positions == Positions::learned) positions = matrix(arena, "positions", m.context, m.hidden);
     for (std::size_t l = 0; l < m.layers; ++l) {
@@ -288,12 +295,14 @@ struct Buffers {
   void take_activations(Arena& arena, const StepShape& s) {
     const auto m = s.part();
     const auto tokens = s.tokens(), own = s.own_tokens();
+    arena.start(Use::activations);
     for (std::size_t l = 0; l <= m.layers; ++l) {
       x.push_back(matrix(arena, "residual", m.norms_before() ? own : tokens, m.hidden));
     }
 
     const bool rebuild = s.retain == Retain::rebuild;
     const auto room = [&](Linear linear) { return of(linear).rank_total; };
+    arena.start(Use::scratch);
     Matrix<Element> shared_n;
     if (rebuild)
       shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
@@ -309,6 +318,8 @@ struct Buffers {
       if (!input_kept) return matrix(arena, name, tokens, room(linear));
       return {input.data == nullptr ? nullptr : input.data + input.cols, tokens, room(linear), input.stride};
     };
+    // With Retain::inputs, the backward pass recomputes what one layer keeps.
+    if (s.retain != Retain::inputs) arena.start(Use::activations);
     for (std::size_t l = 0; l < (s.retain == Retain::inputs ? 1 : m.layers); ++l) {
       Kept k;
       k.n1 = rebuild ? shared_n : matrix(arena, "n1", tokens, m.hidden, room(Linear::qkv));
@@ -345,12 +356,13 @@ struct Buffers {
   }
 };
 
-/// The memory of a step and its uses. `element` and `master` are the sizes of the two types: 2 and 4 for bf16 with fp32
-/// masters. Errors: std::invalid_argument for sizes that no backend has.
-struct Plan {
-  std::size_t bytes;
-  std::vector<Slice> slices;
-};
+/// The memory of a step. `element` and `master` are the sizes of the two types: 2 and 4 for bf16 with fp32 masters.
+/// Errors: std::invalid_argument for sizes that no backend has.
 Plan plan(const StepShape&, std::size_t element, std::size_t master, std::size_t workspace_bytes);
+
+/// Returns the memory of a step with the types of its spec, without the workspace of a backend. Errors: those of
+/// step_shape.
+template <Trains trains>
+Plan planned(const StepSpec<trains>&);
 
 }  // namespace shakedown::training

@@ -71,11 +71,7 @@ inline Cost cost(const DecodeSpec& s) {
   return {batch * (2 * weights + attention), weights * static_cast<double>(size_of(s.dtype)) + batch * cache * element};
 }
 
-/// Returns the bytes of the weights, of the embedding, and of the keys and values.
-inline std::size_t footprint(const DecodeSpec& s) {
-  const auto m = decode_shape(s);
-  const std::size_t element = s.dtype == DType::fp8_e4m3 ? 2 : size_of(s.dtype);
-  return static_cast<std::size_t>(cost(s).bytes) + m.hidden * m.vocab * element;
-}
+/// Returns the bytes of its memory (decode_buffers.hpp), without the workspace of a backend.
+std::size_t footprint(const DecodeSpec&);
 
 }  // namespace shakedown
