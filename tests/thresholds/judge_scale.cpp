@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -104,7 +105,9 @@ Figures judge_folder(const std::filesystem::path& folder, int gpus) {
   }
   const auto profiles = load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds");
   const auto start = processor_seconds();
+  const auto begin = std::chrono::steady_clock::now();
   const Measured results(read_results(std::vector{folder}));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   const auto read = processor_seconds();
   const double mib_of_reading = peak_mib();
   const Verdict verdict = judge(results, profiles, {});
@@ -117,10 +120,11 @@ Figures judge_folder(const std::filesystem::path& folder, int gpus) {
   m.mib = peak_mib();
   m.named = all_are_named(verdict, fleet_of(gpus), gpus);
   std::printf(
-      "%6d GPUs, %6.1f MB: read %.2f s, judged %.2f s, reported %.2f s, peak %.0f MiB (reading %.0f); culprits %s; "
+      "%6d GPUs, %6.1f MB: read %.2f s (%.2f s by several threads), judged %.2f s, reported %.2f s, peak %.0f MiB "
+      "(reading %.0f); culprits %s; "
       "%s\n",
-      gpus, m.mb, read - start, judged - read, end - judged, m.mib, mib_of_reading, m.named ? "named" : "NOT NAMED",
-      verdict_line(verdict).c_str());
+      gpus, m.mb, read - start, elapsed.count(), judged - read, end - judged, m.mib, mib_of_reading,
+      m.named ? "named" : "NOT NAMED", verdict_line(verdict).c_str());
   return m;
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/sha256.hpp"
 #include "tests/thresholds/results_builder.hpp"
 
 namespace shakedown::results_test {
@@ -362,6 +363,28 @@ TEST(Reader, ReadsAFolderSortedAndLeavesTheVerdictOut) {
   const auto all = read_results(std::vector{folder.path(), folder.path() / "a.json"});
   ASSERT_EQ(all.size(), 2u) << "a file named twice is read once";
   EXPECT_EQ(all[0].file.filename(), "a.json");
+}
+
+TEST(Reader, ReadsManyFilesInTheirOrderAndReportsTheFirstThatIsWrong) {
+  const Folder folder;
+  std::vector<std::filesystem::path> files;
+  for (const char letter : std::string("abcdefghijkl")) {
+    // Each file is larger than the one before it, so that threads end them in another order.
+    files.push_back(folder.write(std::string(1, letter) + ".json", good() + std::string(files.size() << 17, ' ')));
+  }
+  const auto results = read_results(files);
+  ASSERT_EQ(results.size(), files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(results[i].file.filename(), files[i].filename());
+    EXPECT_EQ(results[i].sha256, sha256(text_of(files[i])));
+  }
+  for (const auto* const wrong : {"e.json", "k.json"}) folder.write(wrong, "{}");
+  try {
+    read_results(files);
+    FAIL() << "two files are wrong";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("e.json"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Reader, LeavesOutWhatTuningChoseBesideTheLaunches) {

@@ -1,6 +1,13 @@
 // The result files of a run: which files of a folder are results, and whose runs they are.
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
 #include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
@@ -49,6 +56,53 @@ bool has_runs_of_nodes(const fs::path& folder) {
   return false;
 }
 
+/// Returns the order in which threads read files: the largest first, so that no thread begins a large file last.
+std::vector<std::size_t> by_size(const std::vector<fs::path>& files) {
+  std::vector<std::pair<std::uintmax_t, std::size_t>> sizes;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::error_code error;
+    const TimedCall call("stat", files[i]);
+    const auto size = fs::file_size(files[i], error);
+    sizes.emplace_back(error ? 0 : size, i);
+  }
+  std::ranges::stable_sort(sizes, std::greater{}, &std::pair<std::uintmax_t, std::size_t>::first);
+  std::vector<std::size_t> order;
+  for (const auto& [size, i] : sizes) order.push_back(i);
+  return order;
+}
+
+/// Reads files with several threads. Errors: that of the first file that has one.
+std::vector<Results> read_at_once(const std::vector<fs::path>& files) {
+  constexpr std::size_t max_threads = 8;  // each needs the memory of the row that it reads
+  std::vector<Results> all(files.size());
+  std::vector<std::exception_ptr> errors(files.size());
+  const auto order = by_size(files);
+  std::atomic<std::size_t> next = 0;
+  const auto read = [&] {
+    for (auto at = next++; at < order.size(); at = next++) {
+      const auto i = order[at];
+      try {
+        all[i] = read_results(files[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const auto cores = std::max<std::size_t>(1, std::thread::hardware_concurrency());
+    try {
+      while (others.size() + 1 < std::min({cores, files.size(), max_threads})) others.emplace_back(read);
+    } catch (const std::system_error&) {  // no more threads; this thread reads the rest
+    }
+    read();
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
@@ -84,12 +138,9 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       throw InputError(shown(path).string() + ": no result files (*.json) in this folder; run the benchmarks");
     files.insert(files.end(), inside.begin(), inside.end());
   }
-  std::vector<Results> all;
   std::set<fs::path> seen;  // a file that is named twice is read once
-  for (const fs::path& file : files) {
-    if (seen.insert(followed(file)).second) all.push_back(read_results(file));
-  }
-  return all;
+  std::erase_if(files, [&](const fs::path& file) { return !seen.insert(followed(file)).second; });
+  return read_at_once(files);
 }
 
 }  // namespace shakedown
