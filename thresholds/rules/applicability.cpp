@@ -1,8 +1,10 @@
 #include "thresholds/rules/applicability.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "thresholds/catalogue/majority.hpp"
 
@@ -47,9 +49,14 @@ std::string range_text(const char* noun, const Range& range) {
   return std::string(noun) + " " + low + " to " + std::to_string(range.high);
 }
 
-std::map<std::string, int> ranks_per_host(const Context& context) {
-  std::map<std::string, int> counts;
-  for (const RankFacts& rank : context.ranks) ++counts[rank.host];
+/// Hosts are compared only where the host changes, because most ranks follow one of their own host.
+std::unordered_map<std::string_view, int> ranks_per_host(const Context& context) {
+  std::unordered_map<std::string_view, int> counts;
+  std::pair<const std::string_view, int>* last = nullptr;
+  for (const RankFacts& rank : context.ranks) {
+    if (last == nullptr || last->first != rank.host) last = &*counts.emplace(rank.host, 0).first;
+    ++last->second;
+  }
   return counts;
 }
 
@@ -193,7 +200,7 @@ std::vector<int> required_ranks(const Key& key, const Context& context) {
   const bool pair = !key.part("src").empty() && !key.part("dst").empty();
   const bool alone = !key.part("active").empty(), shift = !key.part("shift").empty();
   const bool even = key.part("ranks") == "even", both_ends = pair && key.part("dir") == "both";
-  const auto counts = pair || shift ? ranks_per_host(context) : std::map<std::string, int>{};
+  const auto counts = pair || shift ? ranks_per_host(context) : std::unordered_map<std::string_view, int>{};
   const auto local = [&](const char* name) { return key.number(name).value_or(0); };
   const auto last = pair ? std::max(local("src"), local("dst")) : local("shift");
   const auto at = pair ? local("dst") : local("rank");

@@ -306,32 +306,38 @@ class RuleJudge {
     return reached && peak ? std::optional(*reached / *peak) : std::nullopt;
   }
 
+  /// The value of a rank. Culprits have five texts each, so only those that a finding names are made.
+  struct RankValue {
+    int rank;
+    double value;
+  };
+
   void judge_ranks() {
     auto values = rank_values(*benchmark_, rule_.metric);
     // A fact that has no value on any rank has only texts with reasons.
     if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
     if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
     if (judge_silence(values)) return;
-    std::vector<Culprit> known;
+    std::vector<RankValue> known;
     for (int rank = 0; rank < static_cast<int>(values.size()); ++rank) {
       const auto& value = values[static_cast<std::size_t>(rank)];
-      if (value && meets(rule_, *benchmark_, static_cast<std::size_t>(rank))) known.push_back(named(rank, value));
+      if (value && meets(rule_, *benchmark_, static_cast<std::size_t>(rank))) known.push_back({rank, *value});
     }
     if (known.empty()) return set(finding_, Status::missing, "no rank has a value");
     sort_worst_first(known);
-    finding_.worst = known.front();
+    finding_.worst = named(known.front().rank, known.front().value);
     finding_.value = known.front().value;
     judge_each(known);
     if (finding_.status == Status::pass) judge_spread(known);
   }
 
-  void judge_each(const std::vector<Culprit>& worst_first) {
+  void judge_each(const std::vector<RankValue>& worst_first) {
     std::vector<Culprit> offenders;
-    for (const Culprit& rank : worst_first) {
-      const auto broken = broken_limit(*rank.value);
+    for (const auto& [rank, value] : worst_first) {
+      const auto broken = broken_limit(value);
       if (!broken) continue;
-      if (offenders.empty()) set_compared(finding_, *broken, *rank.value, finding_.unit);
-      offenders.push_back(rank);
+      if (offenders.empty()) set_compared(finding_, *broken, value, finding_.unit);
+      offenders.push_back(named(rank, value));
     }
     if (offenders.empty()) return;
     finding_.status = Status::fail;
@@ -346,10 +352,10 @@ class RuleJudge {
     name_offenders(finding_, std::move(offenders));
   }
 
-  void judge_spread(const std::vector<Culprit>& worst_first) {
+  void judge_spread(const std::vector<RankValue>& worst_first) {
     if (!rule_.limits.spread_max) return;
     std::vector<double> values;
-    for (const Culprit& rank : worst_first) values.push_back(*rank.value);
+    for (const RankValue& rank : worst_first) values.push_back(rank.value);
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     const double middle = median(values);
     const double spread = *high == *low ? 0 : (*high - *low) / middle;
@@ -357,7 +363,7 @@ class RuleJudge {
     set(finding_, Status::fail,
         "ranks differ: " + number_text(*low) + " to " + number_text(*high) + " " + finding_.unit);
     set_compared(finding_, {LimitKind::spread_max, *rule_.limits.spread_max}, spread, "of the median");
-    name_offenders(finding_, {worst_first.front()});
+    name_offenders(finding_, {named(worst_first.front().rank, worst_first.front().value)});
   }
 
   // Makes a pass inconclusive if the cv is too large or there are too few samples. A failure is not changed.
@@ -394,15 +400,15 @@ class RuleJudge {
     return std::nullopt;
   }
 
-  void sort_worst_first(std::vector<Culprit>& ranks) const {
+  void sort_worst_first(std::vector<RankValue>& ranks) const {
     const Limits& l = rule_.limits;
     const bool high_is_bad = l.max || (!l.min && !l.equals && lower_is_better(rule_.metric));
-    const auto badness = [&](const Culprit& rank) {
-      if (l.equals) return std::abs(*rank.value - *l.equals);
-      return high_is_bad ? *rank.value : -*rank.value;
+    const auto badness = [&](const RankValue& rank) {
+      if (l.equals) return std::abs(rank.value - *l.equals);
+      return high_is_bad ? rank.value : -rank.value;
     };
     std::stable_sort(ranks.begin(), ranks.end(),
-                     [&](const Culprit& a, const Culprit& b) { return badness(a) > badness(b); });
+                     [&](const RankValue& a, const RankValue& b) { return badness(a) > badness(b); });
   }
 
   std::optional<double> own_value(int rank) const {
