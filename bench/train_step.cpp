@@ -6,12 +6,7 @@
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
-#include <algorithm>
-
-#include "base/files.hpp"
 #include "bench/training.hpp"
-#include "kernels/transformer/memory_plan.hpp"
-#include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
 
@@ -71,30 +66,6 @@ void register_train_step(Session& session) {
   for (const char* const model : {"qwen2_7b", "llama_8b"}) {
     add({.model = model, .batch = 1, .seq = 4096, .shard = training::Shard::weights});
   }
-}
-
-namespace {
-
-/// Returns the GPUs of the shipped profiles, the smallest memory first. The memory of each is the minimum of a healthy
-/// GPU.
-std::vector<training::GpuKind> known_gpus() {
-  std::vector<training::GpuKind> gpus;
-  for (const Profile& profile : load_profiles(beside_program("share/shakedown/thresholds"))) {
-    for (const Rule& rule : profile.rules) {
-      const bool is_memory = rule.benchmark == Key("preflight/of:gpu") && rule.metric == "memory_gb";
-      if (is_memory && rule.limits.min) gpus.push_back({profile.name, *rule.limits.min * 1e9});
-    }
-  }
-  std::ranges::stable_sort(gpus, {}, &training::GpuKind::bytes);
-  return gpus;
-}
-
-}  // namespace
-
-std::string plan_memory(const PlannedStep& step) {
-  return training::memory_text(
-      {.model = step.model, .batch = step.batch, .seq = step.seq, .ranks = step.ranks, .tp = step.tp}, known_gpus(),
-      step.largest);
 }
 
 }  // namespace shakedown

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "kernels/device.hpp"
 #include "kernels/transformer/buffers.hpp"
 #include "kernels/transformer/decode_buffers.hpp"
+#include "kernels/transformer/inference_plan.hpp"
 
 namespace shakedown::training::memory_plan_test {
 namespace {
@@ -114,6 +116,99 @@ TEST(MemoryPlan, RefusesAModelWithTheNearestName) {
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean llama_405b?"), std::string::npos) << error.what();
   }
+}
+
+// Decode ------------------------------------------------------------------------------------------------------------
+
+constexpr double hbm_gb_per_s = 4450, small_us = 40, large_gb_per_s = 400;
+
+GpuKind gpu_of(double bytes) {
+  return {"gpu",
+          bytes,
+          StoredFigure{hbm_gb_per_s, "hbm", "a"},
+          StoredFigure{small_us, "small", "b"},
+          StoredFigure{large_gb_per_s, "large", "c"},
+          true};
+}
+
+const InferenceOrder llama_405b{.model = "llama_405b", .dtype = DType::fp8_e4m3, .ranks = 8};
+
+TEST(InferencePlan, HasWeightsAndKeysAndValuesOfEachRank) {
+  const auto rows = inference_rows(llama_405b);
+  ASSERT_EQ(rows.size(), 6U);
+  const double embedding = 16384.0 * 128256, weights = 405.853e9 - embedding;
+  for (const auto& row : rows) {
+    // The embedding has two bytes, each other weight one.
+    EXPECT_NEAR(static_cast<double>(row.by_use.at(Use::weights)), (weights + 2 * embedding) / 8, 0.1e9);
+    EXPECT_NEAR(static_cast<double>(row.by_use.at(Use::cache)), 2.0 * 126 * row.spec.batch * row.spec.context * 128 * 2,
+                1e6);
+    EXPECT_EQ(row.bytes, static_cast<double>(footprint(row.spec)));
+  }
+}
+
+TEST(InferencePlan, ComputesTheTimeOfATokenFromStoredFigures) {
+  const auto row = inference_rows(llama_405b).front();
+  const double reads = cost(row.spec).bytes / (hbm_gb_per_s * 1e9);
+  const double sum = small_us * 1e-6 + 2 * 16384 * 1.75 / (large_gb_per_s * 1e9);
+  const auto time = token_time(row.spec, gpu_of(150e9));
+  ASSERT_TRUE(time);
+  EXPECT_NEAR(time->reads_s, 11.4e-3, 0.1e-3);
+  EXPECT_NEAR(time->seconds(), reads + 253 * sum, 1e-9);
+  auto gpu = gpu_of(150e9);
+  gpu.allreduce_us.reset();
+  EXPECT_FALSE(token_time(row.spec, gpu)->sums_s);
+  gpu.hbm_gb_per_s.reset();
+  EXPECT_FALSE(token_time(row.spec, gpu));
+  const auto alone = inference_rows({.model = "qwen2_7b"}).front();
+  EXPECT_EQ(token_time(alone.spec, gpu_of(150e9))->sums_s, 0);
+}
+
+TEST(InferencePlan, FitsUpToTheByteAndFindsTheLargestBatch) {
+  for (const auto& [order, batch] : {std::pair{InferenceOrder{.model = "qwen2_7b"}, 37}, {llama_405b, 48}}) {
+    auto one = order;
+    one.batches = {batch}, one.contexts = {8192};
+    const auto row = inference_rows(one).front();
+    const double needed = row.bytes + reserved_bytes;
+    EXPECT_TRUE(fits(row, gpu_of(needed)));
+    EXPECT_FALSE(fits(row, gpu_of(needed - 1)));
+    EXPECT_EQ(largest_batch(order, 8192, gpu_of(needed)), batch);
+    EXPECT_LT(largest_batch(order, 8192, gpu_of(needed - 1)), batch);
+  }
+  auto without_fp8 = gpu_of(150e9);
+  without_fp8.has_fp8 = false;
+  EXPECT_EQ(largest_batch(llama_405b, 4096, without_fp8), 1) << "one sequence needs no products of fp8";
+}
+
+TEST(InferencePlan, FitsNoAdaptersOfFp8OnAGpuWithoutIt) {
+  const LoraStepSpec spec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .dtype = DType::fp8_e4m3};
+  auto gpu = gpu_of(150e9);
+  EXPECT_EQ(memory_rows<Trains::adapters>(spec, {gpu}).front().fits.size(), 1U);
+  gpu.has_fp8 = false;
+  EXPECT_TRUE(memory_rows<Trains::adapters>(spec, {gpu}).front().fits.empty());
+}
+
+TEST(InferencePlan, RefusesWhatNoGpuDecodes) {
+  const auto refused = [](InferenceOrder order) { EXPECT_THROW(inference_rows(order), std::invalid_argument); };
+  refused({.model = "llama_70"});
+  refused({.model = "gpt2_124m"});
+  refused({.model = "llama_70b", .ranks = 3});
+  refused({.model = "llama_70b", .dtype = DType::fp8_e4m3, .batches = {8}});
+  refused({.model = "llama_70b", .batches = {0}});
+}
+
+TEST(InferencePlan, IsTheSameAsJson) {
+  const auto json = nlohmann::json::parse(inference_json(llama_405b, {gpu_of(150e9)}, true));
+  const auto rows = inference_rows(llama_405b);
+  ASSERT_EQ(json["rows"].size(), rows.size());
+  EXPECT_EQ(json["rows"][0]["bytes"], rows[0].bytes);
+  EXPECT_EQ(json["gpus"][0]["hbm_gb_per_s"]["rule"], "a");
+  EXPECT_EQ(json["gpus"][0]["rates"].size(), rows.size());
+  EXPECT_EQ(json["gpus"][0]["largest_batch"]["4096"], largest_batch(llama_405b, 4096, gpu_of(150e9)));
+  const TrainStepSpec step{.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 64, .tp = 8};
+  const auto training = nlohmann::json::parse(memory_json(step, {gpu_of(150e9)}, true));
+  ASSERT_EQ(training["rows"].size(), 9U);
+  EXPECT_EQ(training["rows"][8]["fits"], nlohmann::json{"gpu"});
+  EXPECT_EQ(training["rows"][8]["bytes_by_use"]["weights"], memory_rows(step, {})[8].by_use.at(Use::weights));
 }
 
 }  // namespace
