@@ -152,6 +152,42 @@ TEST(Network, NamesASlowUplinkOfAFewHosts) {
   }
 }
 
+/// Six hosts on three leaf switches and one rail: some paths between two leaf switches have one or two values.
+Order six_hosts_of_three_leaves(const std::string& faults, std::uint64_t seed) {
+  Order tree = order(faults, 6, 1, seed);
+  tree.shape.leaf_hosts = 2;
+  tree.faults = placed(parse_faults(faults), tree.shape, seed);
+  return tree;
+}
+
+bool passes(const FabricJudgement& judgement) {
+  return std::ranges::all_of(judgement.findings, [](const auto& finding) { return finding.status == Status::pass; });
+}
+
+TEST(Network, NamesASlowUplinkOfTwoHostsOrIsUndecided) {
+  const int all = trees(40, 400);
+  int named = 0, healthy = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(all); ++seed) {
+    const auto judgement = judged(measure(six_hosts_of_three_leaves("uplink:0.5", seed)));
+    EXPECT_FALSE(passes(judgement)) << seed << ": " << text(judgement);
+    EXPECT_LE(judgement.suspects.size(), 1U) << seed << ": " << text(judgement);
+    for (const Diagnosis& suspect : judgement.suspects) named += suspect.causes.front() == Cause::slow_uplink ? 1 : 0;
+    const auto good = judged(measure(six_hosts_of_three_leaves("", seed)));
+    EXPECT_TRUE(good.suspects.empty()) << seed << ": " << text(good);
+    healthy += passes(good) ? 1 : 0;
+  }
+  EXPECT_GE(named, all * 19 / 20);
+  EXPECT_GE(healthy, all * 19 / 20);
+}
+
+TEST(Network, NamesTheNicAndNoUplinkIfOneOfTwoHostsOfALeafIsSlow) {
+  for (std::uint64_t seed = first_seed; seed < first_seed + 40; ++seed) {
+    const auto judgement = judged(measure(six_hosts_of_three_leaves("nic:0.5", seed)));
+    ASSERT_EQ(judgement.suspects.size(), 1U) << seed << ": " << text(judgement);
+    EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_nic}) << text(judgement);
+  }
+}
+
 TEST(Network, DoesNotPassASlowUplinkWithinTheScatterOfAllPairs) {
   std::size_t passed = 0, counted = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + 20; ++seed) {

@@ -21,7 +21,7 @@ struct LeafPaths {
   };
   std::vector<Path> paths;
   std::map<std::string, std::map<std::size_t, double>> uplinks;  // by leaf and rail: the relative rate
-  std::size_t scattered = 0;  // paths that are slow, but not below the scatter of the pairs
+  std::size_t scattered = 0;  // paths that are slow, but not below the scatter of the pairs, or of one or two values
 };
 
 /// The minimum number of values for a statement about a leaf switch.
