@@ -215,7 +215,7 @@ const FlagTable rows{
      "permit results with an injected fault, for tests"},
     {"--min-effect", "=X", "regress compare", "smallest relative change to report (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR; add this run if no figure is worse"},
-    {"--ledger", "=DIR", "accept " + ledgers,
+    {"--ledger", "=DIR", "accept fleet " + ledgers,
      "folder of events of all nodes (SHAKEDOWN_LEDGER, else that of the site file)"},
     {"--event", "=drained|repaired|returned", "ledger_add", "what was done to the node", one_of},
     {"--node", "=NODE", "ledger_add", "node of the event, or node[1-4]"},

@@ -8,6 +8,8 @@
 #include "base/run_lock.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "report/ledger.hpp"
+#include "thresholds/ledger/own_runs.hpp"
 #include "thresholds/results/measured.hpp"
 
 namespace shakedown {
@@ -87,11 +89,19 @@ bool is_complete(const std::vector<Results>& files) {
   return std::all_of(files.begin(), files.end(), [](const Results& file) { return file.context.complete; });
 }
 
+/// The ledger of the fleet, which is read once.
+struct FleetLedger {
+  fs::path folder;
+  Ledger events;
+};
+
 /// Judges runs from the newest to the oldest until it has judged a complete run of each host.
 class Chooser {
  public:
-  Chooser(const GivenReferences& given, const JudgeOptions& options, FleetJudge& fleet, Found& found)
-      : given_(given), options_(options), fleet_(fleet), found_(found) {
+  /// `ledger` is null if there is none.
+  Chooser(const GivenReferences& given, const JudgeOptions& options, const FleetLedger* ledger, FleetJudge& fleet,
+          Found& found)
+      : given_(given), options_(options), ledger_(ledger), fleet_(fleet), found_(found) {
     std::stable_sort(found.runs.begin(), found.runs.end(),
                      [](const auto& a, const auto& b) { return a.started > b.started; });
   }
@@ -100,7 +110,7 @@ class Chooser {
     for (const Candidate& run : found_.runs) judge(run);
     // Each node without a complete run is shown with its newest incomplete run.
     for (const auto& [host, broken] : broken_) {
-      if (!done_.contains(host)) fleet_.add({}, broken.verdict, {host}, broken.folder, false);
+      if (!done_.contains(host)) fleet_.add(broken.facts, broken.verdict, {host}, broken.folder, false);
     }
   }
 
@@ -110,6 +120,7 @@ class Chooser {
   struct Broken {
     fs::path folder;
     Verdict verdict;
+    std::vector<Results> facts;  // without rows
   };
 
   void judge(const Candidate& run) {
@@ -127,7 +138,9 @@ class Chooser {
       const bool complete = !why && is_complete(measured.files);
       const Verdict verdict = judge_one(measured, given_, options_, std::move(why));
       if (!complete && verdict.state != State::fail) {
-        for (const auto& host : hosts) broken_.try_emplace(host, Broken{run.folder, verdict});
+        std::vector<Results> facts(1);
+        facts.front().context = measured.files.front().context;
+        for (const auto& host : hosts) broken_.try_emplace(host, Broken{run.folder, verdict, facts});
         found_.left_out.push_back({run.folder, "incomplete", true});
         return;
       }
@@ -136,6 +149,9 @@ class Chooser {
         fleet_.add(measured.files, verdict, {host}, run.folder, complete,
                    newer == broken_.end() ? "" : newer->second.folder.string());
         done_.insert(host);
+        if (ledger_ == nullptr) continue;
+        const auto earlier = newest_accepted_runs(ledger_->folder, ledger_->events, host, verdict.started);
+        if (const auto drift = own_drift(measured, own_record(earlier, measured))) fleet_.set_drift(host, *drift);
       }
     } catch (const InputError& error) {
       found_.left_out.push_back({run.folder, error.what()});
@@ -144,6 +160,7 @@ class Chooser {
 
   const GivenReferences& given_;
   const JudgeOptions& options_;
+  const FleetLedger* ledger_;
   FleetJudge& fleet_;
   Found& found_;
   std::set<std::string> done_;
@@ -173,13 +190,19 @@ Fleet judge_fleet(const Arguments& arguments) {
     }
   }
   FleetJudge fleet;
-  Chooser chooser(given, options, fleet, found);
+  std::optional<FleetLedger> ledger;
+  if (const auto folder = ledger_of(arguments)) ledger = FleetLedger{*folder, read_ledger(*folder)};
+  Chooser chooser(given, options, ledger ? &*ledger : nullptr, fleet, found);
   chooser.judge_all();
   for (const fs::path& folder : found.empty_nodes) {
     if (!chooser.has(folder.filename())) fleet.add_absent(folder.filename(), "no results in " + folder.string());
   }
   for (const RosterEntry& entry : roster) {
     if (!chooser.has(entry.host)) fleet.add_absent(entry.host, "on the roster, without a run");
+  }
+  if (ledger) {
+    fleet.set_records(node_records(ledger->events.events));
+    for (const auto& event : ledger->events.unreadable) found.left_out.push_back({event.file, event.why});
   }
   return std::move(fleet).judge(options, std::move(found.left_out));
 }

@@ -12,7 +12,7 @@
 #include "report/history.hpp"
 #include "report/judged.hpp"
 #include "thresholds/history/regression.hpp"
-#include "thresholds/judge/fleet.hpp"
+#include "thresholds/ledger/fleet.hpp"
 
 namespace shakedown {
 

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "report/escape.hpp"
+#include "report/fleet.hpp"
 #include "report/html/page_text.hpp"
 #include "report/words.hpp"
 
@@ -84,12 +85,15 @@ std::string html_text(const Fleet& fleet) {
   for (const FleetNode& node : fleet.nodes) {
     const std::string action(name(node.action));
     nodes.push_back({node.host, std::string(name(node.state)), std::string(name(node.verdict)), node.started,
-                     std::to_string(node.ranks), node.reasons.empty() ? "" : node.reasons.front(),
+                     std::to_string(node.ranks), serials_text(node, true), serials_text(node, false),
+                     recorded_text(node), drift_text(node), node.reasons.empty() ? "" : node.reasons.front(),
                      action + (action.empty() || node.next.empty() ? "" : ": ") + node.next});
   }
   for (const UnusedRun& left : fleet.left_out) left_out.push_back({left.path, left.why});
   std::string body = table(plural(fleet.nodes.size(), "node"),
-                           {"node", "state", "own verdict", "run of", "GPUs", "finding", "what to do"}, nodes);
+                           {"node", "state", "own verdict", "run of", "GPUs", "serial numbers", "GPUs at fault",
+                            "in the ledger", "against own runs", "finding", "what to do"},
+                           nodes);
   if (!left_out.empty()) body += table("left out", {"run", "reason"}, left_out);
   const bool is_good = fleet.exit_code == 0 && fleet.count(NodeState::good) == fleet.nodes.size();
   return page(fleet.count(NodeState::bad) > 0 ? "bad" : is_good ? "good" : "doubt", headline_text(fleet), body);

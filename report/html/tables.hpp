@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/history.hpp"
-#include "thresholds/judge/fleet.hpp"
+#include "thresholds/ledger/fleet.hpp"
 
 namespace shakedown {
 

@@ -13,6 +13,7 @@
 #include "base/process.hpp"
 #include "tests/nightly.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/ledger/ledger.hpp"
 #include "thresholds/rehearsal/fleet.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/site.hpp"
@@ -34,6 +35,7 @@ struct Cluster {
   int nodes = 8, gpus = 8;
   std::uint64_t seed = first_seed;
   std::vector<Fault> faults = {};  // Fault::host is the node
+  std::uint64_t launch = 0;
 };
 
 std::string name_of(int node) { return fmt::format("n{:03}", node); }
@@ -44,7 +46,8 @@ std::vector<Results> run_of(const Cluster& cluster, int node, const std::string&
   rehearsal::Order order;
   order.shape.gpus = cluster.gpus;
   order.noise = noise;
-  order.seed = cluster.seed * 1000 + static_cast<std::uint64_t>(node);
+  order.launch = cluster.launch;
+  order.seed = cluster.seed * 10000 + static_cast<std::uint64_t>(node);
   for (Fault fault : cluster.faults) {
     if (fault.host != node) continue;
     fault.host = 0;
@@ -121,6 +124,26 @@ TEST(AFleet, ComparesNodesOfOneProfileAndVersionOnly) {
   EXPECT_NE(fleet.nodes[2].not_compared.find("version 0.0.9"), std::string::npos) << fleet.nodes[2].not_compared;
 }
 
+/// Adds an earlier run of each node for each launch to a ledger, on the days up to the one before the runs of the tree.
+void add_earlier_runs(const fs::path& ledger, Cluster cluster, const std::vector<std::uint64_t>& launches) {
+  fs::create_directories(ledger);
+  for (int node = 0; node < cluster.nodes; ++node) {
+    std::vector<LedgerEvent> events;
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      if (i == 0 || launches[i] != cluster.launch) {
+        cluster.launch = launches[i];
+        const Measured measured(run_of(cluster, node));
+        events = events_of(verdict_of(measured), &measured, "");
+      }
+      for (LedgerEvent& event : events) {
+        event.time = fmt::format("2026-11-{:02}T06:00:00Z", 25 - launches.size() + i);
+        event.id = fmt::format("{}.{}", node, i);
+        add_event(ledger, event);
+      }
+    }
+  }
+}
+
 class FleetFolder : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(root_); }
@@ -161,9 +184,9 @@ TEST_F(FleetFolder, IsJudgedByTheNewestCompleteRunOfEachNode) {
   fs::create_directories(root_ / "tree" / "n004" / "empty");
   fs::create_directories(root_ / "tree" / "n006");  // never started
   std::ofstream(root_ / "roster") << "n[000-007]\n";
-  const Answer answer =
-      shakedown({"fleet", "--roster=" + (root_ / "roster").string(), "--nodes=" + (root_ / "out").string(),
-                 "--json=" + (root_ / "fleet.json").string(), "--csv=" + (root_ / "fleet.csv").string()});
+  const Answer answer = shakedown({"fleet", "--width=200", "--roster=" + (root_ / "roster").string(),
+                                   "--nodes=" + (root_ / "out").string(), "--json=" + (root_ / "fleet.json").string(),
+                                   "--csv=" + (root_ / "fleet.csv").string()});
   EXPECT_EQ(answer.code, 1) << answer.out;
   EXPECT_EQ(answer.out.find("FAIL 1 of 8 nodes is bad, 3 undecided: n001 GPU 3 (rank 3, "), 0u) << answer.out;
   EXPECT_NE(answer.out.rfind("\nFLEET: FAIL 1 of 8 "), std::string::npos) << answer.out;
@@ -177,6 +200,73 @@ TEST_F(FleetFolder, IsJudgedByTheNewestCompleteRunOfEachNode) {
   EXPECT_NE(read_file(root_ / "fleet.json").find("\"fleet\": \"fail\""), std::string::npos);
   const Answer commands = shakedown({"fleet", "--scontrol"});
   EXPECT_NE(commands.out.find("scontrol update nodename=n001 state=drain"), std::string::npos) << commands.out;
+}
+
+std::string row_of(const fs::path& csv, const std::string& host) {
+  const auto lines = lines_of(csv).value();
+  for (const std::string& line : lines) {
+    if (line.starts_with(host + ",")) return line;
+  }
+  return "";
+}
+
+TEST_F(FleetFolder, HasGpusBySerialTheStateInTheLedgerAndTheDrift) {
+  const fs::path ledger = root_ / "ledger", csv = root_ / "fleet.csv", json = root_ / "fleet.json";
+  Cluster cluster{.nodes = 2};
+  add_earlier_runs(ledger, cluster, {1, 2});
+  LedgerEvent drained;
+  drained.kind = EventKind::drained;
+  drained.node = name_of(1);
+  drained.time = "2026-11-24T07:00:00Z";
+  drained.id = "d";
+  add_event(ledger, drained);
+  // All GPUs are slower than before. Therefore neither limits nor other GPUs show it.
+  for (int gpu = 0; gpu < 2 * cluster.gpus; ++gpu)
+    cluster.faults.push_back({Weakness::hbm, 0.05, gpu / cluster.gpus, gpu % cluster.gpus});
+  cluster.faults.push_back({Weakness::gemm, 0.1, 0, 3});
+  write(cluster);
+  const Answer answer = shakedown({"fleet", "--ledger=" + ledger.string(), "--csv=" + csv.string(),
+                                   "--json=" + json.string(), "--html=" + (root_ / "fleet.html").string()});
+  EXPECT_EQ(answer.code, 1) << answer.out;
+  const auto context = run_of(cluster, 0).front().context;
+  const std::string serial = context.ranks.at(3).serial.value();
+  EXPECT_NE(answer.out.find("8: " + serial), std::string::npos) << answer.out;
+  EXPECT_NE(answer.out.find("drained since "), std::string::npos) << answer.out;
+  const std::string bad = row_of(csv, name_of(0)), good = row_of(csv, name_of(1));
+  EXPECT_NE(bad.find("," + serial + ",good,"), std::string::npos) << bad;
+  EXPECT_NE(bad.find(context.ranks.at(2).serial.value() + " " + serial + " "), std::string::npos) << bad;
+  EXPECT_NE(bad.find(",gemm," + serial), std::string::npos) << bad;
+  EXPECT_NE(good.find(",MONITOR,"), std::string::npos) << good;
+  EXPECT_NE(good.find(",drained,2026-11-24T07:00:00Z,-"), std::string::npos) << good;
+  EXPECT_NE(good.find(",hbm,"), std::string::npos) << good;
+  const auto nodes = nlohmann::json::parse(read_file(json))["nodes"];
+  EXPECT_EQ(nodes[0]["gpus"][3]["serial"], serial);
+  EXPECT_EQ(nodes[0]["gpus"][3]["at_fault"], true);
+  EXPECT_EQ(nodes[0]["gpus"][2]["at_fault"], false);
+  EXPECT_EQ(nodes[1]["ledger"]["state"], "drained");
+  EXPECT_EQ(nodes[1]["drift"]["family"], "hbm");
+  EXPECT_LT(nodes[1]["drift"]["percent"], -3);
+  EXPECT_NE(read_file(root_ / "fleet.html").find("<td>" + serial + "</td>"), std::string::npos);
+}
+
+TEST_F(FleetFolder, ThatIsHealthyHasNoLossAgainstItsOwnRuns) {
+  const Cluster cluster{.nodes = seeds(20)};
+  add_earlier_runs(root_ / "ledger", cluster, {1, 2, 3});
+  write(cluster);
+  const Answer answer = shakedown({"fleet", "--ledger=" + (root_ / "ledger").string(), "--all"});
+  EXPECT_EQ(answer.code, 0) << answer.out;
+  EXPECT_EQ(answer.out.find("MONITOR"), std::string::npos) << answer.out;
+  EXPECT_NE(answer.out.find("good since "), std::string::npos) << answer.out;
+}
+
+TEST_F(FleetFolder, WithAnEventThatCannotBeReadIsUndecided) {
+  write({.nodes = 2});
+  fs::create_directories(root_ / "ledger");
+  std::ofstream(root_ / "ledger/20261124T060000Z-n000-run-1.json") << "{";
+  const Answer answer = shakedown({"fleet", "--ledger=" + (root_ / "ledger").string()});
+  EXPECT_EQ(answer.code, 3) << answer.out;
+  EXPECT_NE(answer.out.find("20261124T060000Z-n000-run-1.json"), std::string::npos) << answer.out;
+  EXPECT_EQ(shakedown({"fleet", "--ledger=" + (root_ / "none").string()}).code, 2);
 }
 
 TEST_F(FleetFolder, IsRefusedByVerbsOfOneRunWithTheVerbThatTakesIt) {
@@ -209,8 +299,9 @@ double seconds_of_children() {
 TEST_F(FleetFolder, OfAThousandGpusWithOneBadTakesSecondsAndFewLines) {
   const Cluster cluster{.nodes = is_nightly() ? 125 : 16, .faults = {{Weakness::hbm, 0.05, 7, 2}}};
   write(cluster);
+  add_earlier_runs(root_ / "ledger", cluster, {1, 1, 1, 1, 1});
   const double before = seconds_of_children();
-  const Answer answer = shakedown({"fleet", "--width=100"});
+  const Answer answer = shakedown({"fleet", "--width=100", "--ledger=" + (root_ / "ledger").string()});
   EXPECT_LE(seconds_of_children() - before, 10);
   EXPECT_EQ(answer.out.find(fmt::format("FAIL 1 of {} nodes is bad: n007 GPU 2 ", cluster.nodes)), 0u) << answer.out;
   EXPECT_LT(std::count(answer.out.begin(), answer.out.end(), '\n'), 60) << answer.out;

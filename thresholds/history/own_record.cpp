@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "thresholds/catalogue/families.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
@@ -107,6 +108,16 @@ Finding own_finding(const std::vector<const OwnFigures*>& slow, const OwnRecord&
   return finding;
 }
 
+/// Returns the figures of each GPU and family that are in the record.
+template <class IsWanted>
+std::vector<OwnFigures> compared_figures(const Measured& measured, const OwnRecord& record, const IsWanted& is_wanted) {
+  OwnComparison comparison(record);
+  for (const auto& [key, benchmark] : measured.benchmarks) {
+    if (benchmark.error() == nullptr && benchmark.waiver() == nullptr && is_wanted(key)) comparison.add(key, benchmark);
+  }
+  return std::move(comparison).groups();
+}
+
 }  // namespace
 
 std::string gpu_id(const RankFacts& facts) { return facts.serial.value_or(facts.uuid.value_or("")); }
@@ -117,11 +128,7 @@ OwnRecordJudgement judge_own_record(const Measured& measured, const OwnRecord& r
     judgement.summary = "no accepted run of these GPUs with this software in the ledger";
     return judgement;
   }
-  OwnComparison comparison(record);
-  for (const auto& [key, benchmark] : measured.benchmarks) {
-    if (benchmark.error() == nullptr && benchmark.waiver() == nullptr) comparison.add(key, benchmark);
-  }
-  const std::vector<OwnFigures> groups = std::move(comparison).groups();
+  const std::vector<OwnFigures> groups = compared_figures(measured, record, [](const Key&) { return true; });
   std::map<std::string, std::vector<const OwnFigures*>> slow;
   std::size_t rows = 0;
   for (const OwnFigures& group : groups) {
@@ -138,6 +145,19 @@ OwnRecordJudgement judge_own_record(const Measured& measured, const OwnRecord& r
                                   plural(record.runs, "accepted run"), record.newest,
                                   slow.empty() ? "none is slower" : "slower in " + joined(families));
   return judgement;
+}
+
+std::optional<OwnDrift> own_drift(const Measured& measured, const OwnRecord& record) {
+  const auto groups = compared_figures(measured, record, [](const Key& key) {
+    const FamilyRow* const family = family_row(key.family());
+    return family != nullptr && family->in_gate;
+  });
+  const auto part_of_limit = [](const OwnFigures& group) { return group.middle().loss() / allowed_loss(group); };
+  const auto worst = std::ranges::max_element(groups, {}, part_of_limit);
+  if (worst == groups.end()) return std::nullopt;
+  const auto& ranks = measured.files.front().context.ranks;
+  return OwnDrift{worst->family, worst->rank ? gpu_id(ranks[*worst->rank]) : "", -100 * worst->middle().loss(),
+                  record.runs, part_of_limit(*worst) > 1};
 }
 
 }  // namespace shakedown

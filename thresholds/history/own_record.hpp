@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,15 @@ struct OwnRecordJudgement {
   std::string summary;
 };
 
+/// The change of a node against its own record: that of the family that lost most.
+struct OwnDrift {
+  std::string family;
+  std::string gpu;       // serial number or UUID; empty: a figure of all GPUs of the node
+  double percent = 0;    // negative: slower
+  std::size_t runs = 0;  // number of earlier runs
+  bool is_loss = false;  // true: beyond the limit of the family
+};
+
 /// Returns the serial number of the rank's GPU, else its UUID; empty if neither is known.
 std::string gpu_id(const RankFacts&);
 
@@ -32,5 +42,9 @@ std::string gpu_id(const RankFacts&);
 /// than a limit; of two rows the better one decides. Times are not compared, because those of small messages vary by
 /// 8 % between launches. On the host backend findings are warnings, because ranks share cores.
 OwnRecordJudgement judge_own_record(const Measured&, const OwnRecord&);
+
+/// Returns the drift in the families of a gate, for which the limits were chosen; nullopt if no figure is in the
+/// record.
+std::optional<OwnDrift> own_drift(const Measured&, const OwnRecord&);
 
 }  // namespace shakedown

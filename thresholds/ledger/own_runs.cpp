@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/statistics.hpp"
-#include "thresholds/ledger/ledger.hpp"
 
 namespace shakedown {
 namespace {
@@ -48,6 +47,16 @@ std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& ledge
     return runs.size() < max_runs && ++files < max_files;
   });
   return runs;
+}
+
+std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& folder, const Ledger& ledger,
+                                              const std::string& node, const std::string& time) {
+  Ledger newest;
+  for (auto event = ledger.events.rbegin(); event != ledger.events.rend() && newest.events.size() < max_runs; ++event) {
+    if (event->node == node && event->time < time && is_accepted(*event)) newest.events.push_back(*event);
+  }
+  read_figures(folder, newest, [](const LedgerEvent&) { return true; });
+  return std::move(newest.events);
 }
 
 OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured& measured) {

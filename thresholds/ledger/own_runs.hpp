@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "thresholds/history/own_record.hpp"
-#include "thresholds/ledger/event.hpp"
+#include "thresholds/ledger/ledger.hpp"
 
 namespace shakedown {
 
@@ -14,6 +14,10 @@ namespace shakedown {
 /// this node, and at most 50 of them, because a gate has seconds. Files that are no events are left out. Errors:
 /// InputError or CannotRead if the folder cannot be read.
 std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& ledger, const std::string& node);
+
+/// Returns the same runs of a ledger that was read, of those that began before `time`.
+std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& folder, const Ledger&,
+                                              const std::string& node, const std::string& time);
 
 /// Returns the record of those runs whose driver, CUDA and NCCL are those of this run, and whose node is in it.
 OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured&);

@@ -4,11 +4,14 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "thresholds/history/own_record.hpp"
 #include "thresholds/judge/nodes.hpp"
+#include "thresholds/ledger/states.hpp"
 #include "thresholds/results/combined_run.hpp"
 
 namespace shakedown {
@@ -19,6 +22,10 @@ struct FleetNode : NodeDecision {
   std::string run, started, profile;  // started: UTC; empty if unknown
   State verdict = State::incomplete;  // verdict of its own run
   std::string not_compared;           // why it was not compared with other nodes; empty if it was compared
+  std::vector<LedgerGpu> gpus;        // of its run; accused: by its own verdict, or by the comparison with other nodes
+  std::optional<OwnDrift> drift;      // nullopt if the ledger has no earlier accepted run of its GPUs
+  std::optional<LedgerState> recorded;  // state in the ledger, since `recorded_since`; nullopt if it has no event
+  std::string recorded_since;
 };
 
 /// A run or a folder that is not used.
@@ -32,7 +39,7 @@ struct Fleet {
   int exit_code = 3;
   int gpus = 0;
   std::vector<FleetNode> nodes;        // bad nodes first, then undecided ones
-  std::vector<UnusedRun> left_out;       // in the order in which they were given
+  std::vector<UnusedRun> left_out;     // in the order in which they were given
   std::vector<Diagnosis> culprits;     // found by the comparison of nodes
   std::vector<std::string> summaries;  // one line for each comparison
 
@@ -51,8 +58,14 @@ class FleetJudge {
   void add(const std::vector<Results>& run, const Verdict&, const std::vector<std::string>& hosts,
            const std::string& path, bool complete, const std::string& newer = "");
 
+  /// Sets the drift of a node that was added. A good node that is slower than before is to be monitored.
+  void set_drift(const std::string& host, const OwnDrift&);
+
   /// Adds a node without any result.
   void add_absent(const std::string& host, const std::string& why);
+
+  /// Sets the states of the nodes that were added.
+  void set_records(const std::vector<NodeRecord>&);
 
   Fleet judge(const JudgeOptions&, std::vector<UnusedRun> left_out) &&;
 

@@ -1,4 +1,6 @@
-#include "thresholds/judge/fleet.hpp"
+#include "thresholds/ledger/fleet.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -44,14 +46,33 @@ void doubt(NodeDecision& node, const std::string& reason, const std::string& nex
 
 /// Returns a measure command for one host. The command of the combined run would name all ranks of the fleet, but no
 /// launch has these.
-std::string measure_again(const std::string& host, const Finding& finding) {
-  return "on " + host + ": shakedown accept --families=" + finding.key.family();
+std::string measure_again(const std::string& host, const std::string& family) {
+  return "on " + host + ": shakedown accept --families=" + family;
 }
 
 /// Concludes a comparison. If there are no findings, the values were compared and no part is bad.
 void conclude_comparison(Verdict& verdict) {
   conclude(verdict);
   if (verdict.total == 0) verdict.state = State::pass;
+}
+
+std::vector<LedgerGpu> gpus_of(const std::vector<Results>& run, const std::string& host) {
+  std::vector<LedgerGpu> gpus;
+  if (run.empty()) return gpus;
+  for (const RankFacts& rank : run.front().context.ranks) {
+    if (rank.host == host) gpus.push_back({rank.local_rank, rank.serial, rank.uuid, rank.device});
+  }
+  return gpus;
+}
+
+/// Marks the GPUs of the node that these failures name.
+void accuse(FleetNode& node, const std::vector<Diagnosis>& culprits) {
+  for (const Diagnosis& d : culprits) {
+    for (const Culprit& place : d.fails ? d.places : std::vector<Culprit>{}) {
+      for (LedgerGpu& gpu : node.gpus)
+        gpu.accused = gpu.accused || (place.host == node.host && place.local_rank == gpu.slot);
+    }
+  }
 }
 
 bool is_in_doubt(const Finding& finding) { return finding.code == Code::in_doubt && finding.counts(); }
@@ -108,6 +129,8 @@ void FleetJudge::add(const std::vector<Results>& run, const Verdict& verdict, co
     node.started = verdict.started;
     node.profile = verdict.profile;
     node.verdict = verdict.state;
+    node.gpus = gpus_of(run, node.host);
+    accuse(node, verdict.culprits);
     if (node.state == NodeState::undecided) {
       add_reason(node, own.undecided_because.front());
       if (node.next.empty()) node.next = headline_of(verdict).fault.next;
@@ -129,6 +152,27 @@ void FleetJudge::add_absent(const std::string& host, const std::string& why) {
   node.host = host;
   node.not_compared = why;
   doubt(node, why, "measure it");
+}
+
+void FleetJudge::set_drift(const std::string& host, const OwnDrift& drift) {
+  FleetNode* const known = node(host);
+  if (known == nullptr) return;
+  known->drift = drift;
+  if (!drift.is_loss || known->state != NodeState::good) return;
+  add_reason(*known, fmt::format("{:.1f} % slower in {} than in {} of its own{}", -drift.percent, drift.family,
+                                 plural(drift.runs, "accepted run"), drift.gpu.empty() ? "" : ": GPU " + drift.gpu));
+  if (known->action != Action::none) return;
+  known->action = Action::monitor;
+  known->next = measure_again(host, drift.family);
+}
+
+void FleetJudge::set_records(const std::vector<NodeRecord>& records) {
+  for (const NodeRecord& record : records) {
+    FleetNode* const known = node(record.node);
+    if (known == nullptr) continue;
+    known->recorded = record.state;
+    known->recorded_since = record.since;
+  }
 }
 
 void FleetJudge::merge(const Verdict& by_peers) {
@@ -154,10 +198,11 @@ void FleetJudge::merge(const Verdict& by_peers) {
       here.offenders = {place};
       here.offender_count = 1;
       if (FleetNode* const known = node(place.host)) {
-        doubt(*known, text(summary_of(here)), measure_again(place.host, finding));
+        doubt(*known, text(summary_of(here)), measure_again(place.host, finding.key.family()));
       }
     }
   }
+  for (FleetNode& each : fleet_.nodes) accuse(each, by_peers.culprits);
   for (const Diagnosis& d : by_peers.culprits) fleet_.culprits.push_back(d);
   for (const Summary& said : by_peers.summaries) fleet_.summaries.push_back(said.text);
 }
