@@ -78,7 +78,7 @@ void empty(const fs::path& folder) {
 void lead_latest_to(const fs::path& results, const std::string& run) {
   const auto link = results / "latest";
   const TimedCall call("link", link);
-  const auto fresh = results / (".latest." + std::to_string(getpid()));
+  const auto fresh = results / (".latest." + run);  // a process of another host may have the same number
   std::error_code error;
   fs::remove(fresh, error);
   fs::create_symlink(run, fresh, error);
