@@ -9,9 +9,9 @@
 
 #include "base/files.hpp"
 #include "fixtures/plan/session.hpp"
+#include "kernels/own_folder.hpp"
 #include "kernels/transformer/checkpoint.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
-#include "kernels/transformer/own_folder.hpp"
 
 namespace shakedown {
 
@@ -25,7 +25,7 @@ constexpr OneByOne checkpoints{5};
 void require_room(const Session& session, const TrainStepSpec& step) {
   const auto& folder = session.options().checkpoint_dir;
   if (folder.empty() || session.rank() != 0) return;
-  training::remove_left_behind(folder);
+  remove_left_behind(folder, "checkpoint");
   std::error_code error;
   const auto room = static_cast<double>(std::filesystem::space(folder, error).available);
   const double needed = 2 * cost(CheckpointSpec{CheckpointOp::write, step}).bytes;

@@ -10,10 +10,10 @@
 
 #include "base/archive.hpp"
 #include "base/files.hpp"
+#include "kernels/own_folder.hpp"
 #include "kernels/transformer/checkpoint.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
 #include "kernels/transformer/measured_step.hpp"
-#include "kernels/transformer/own_folder.hpp"
 
 namespace shakedown::training {
 
@@ -46,7 +46,7 @@ class MeasuredCheckpoint final : public Work {
     load_tokens(step_, 0);
     train();
     saved_ = step_.parameter_summary().checksum;
-    if (group.rank() == 0) own_folder_ = std::make_unique<OwnFolder>(spec_.folder);
+    if (group.rank() == 0) own_folder_ = std::make_unique<OwnFolder>(spec_.folder, "checkpoint");
     folder_ = broadcast(group, own_folder_ ? own_folder_->path().string() : "");
     const auto write = [&] { checkpoint_->write(folder_); };
     if (const auto why = input_error_of(write); !why.empty()) throw Unsupported(why, spec_.asked_for);

@@ -13,7 +13,7 @@
 #include <random>
 
 #include "base/files.hpp"
-#include "kernels/transformer/own_folder.hpp"
+#include "kernels/own_folder.hpp"
 #include "tests/kernels/transformer/host_step.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
 
@@ -317,7 +317,7 @@ class Neighbour {
     if (pipe(ends.data()) != 0) throw std::runtime_error("pipe");
     process_ = fork();
     if (process_ == 0) {
-      const training::OwnFolder own(parent);
+      const OwnFolder own(parent, "checkpoint");
       std::ofstream(own.path() / "checkpoint.0123.rank0") << "values";
       if (::write(ends[1], "!", 1) != 1) _exit(1);
       pause();
@@ -346,7 +346,7 @@ TEST_F(Checkpoints, OfAProcessThatDiedGoWithTheNextAndThoseOfALivingOneStay) {
   dies.end();
   EXPECT_EQ(files().size(), 2u);
   {
-    const training::OwnFolder own(folder_);
+    const OwnFolder own(folder_, "checkpoint");
     EXPECT_TRUE(fs::is_directory(own.path()));
     EXPECT_EQ(files().size(), 2u) << "ours and that of the living one";
   }
@@ -357,19 +357,19 @@ TEST_F(Checkpoints, OfAProcessThatDiedGoWithTheNextAndThoseOfALivingOneStay) {
   const auto foreign = "shakedown-checkpoint-elsewhere-" + name.substr(name.size() - 16);
   fs::rename(folder_ / name, folder_ / foreign);
   lives.end();
-  static_cast<void>(training::OwnFolder(folder_));
+  static_cast<void>(OwnFolder(folder_, "checkpoint"));
   EXPECT_EQ(files(), std::vector{foreign});
   fs::rename(folder_ / foreign, folder_ / name);
-  static_cast<void>(training::OwnFolder(folder_));
+  static_cast<void>(OwnFolder(folder_, "checkpoint"));
   EXPECT_TRUE(files().empty());
 }
 
 TEST_F(Checkpoints, LeaveWhatOnlyLooksLikeTheirsAlone) {
   std::string own;
-  { own = training::OwnFolder(folder_).path(); }
+  { own = OwnFolder(folder_, "checkpoint").path(); }
   fs::create_directory(own);  // without a lock
   std::ofstream(folder_ / "shakedown-checkpoint-notes") << "mine";
-  static_cast<void>(training::OwnFolder(folder_));
+  static_cast<void>(OwnFolder(folder_, "checkpoint"));
   EXPECT_EQ(files().size(), 2u);
 }
 

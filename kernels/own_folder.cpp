@@ -1,4 +1,4 @@
-#include "kernels/transformer/own_folder.hpp"
+#include "kernels/own_folder.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 #include "base/files.hpp"
 
-namespace shakedown::training {
+namespace shakedown {
 
 namespace {
 
@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 /// The owner of an OwnFolder holds a lock on this file.
 constexpr auto lock_name = "lock";
 
-/// Returns "shakedown-checkpoint-node7-". The host name is included because a process cannot check if a process of
-/// another host is alive.
-std::string own_folders() {
+/// Returns "shakedown-checkpoint-node7-" for the kind "checkpoint". The host name is included because a process cannot
+/// check if a process of another host is alive.
+std::string own_folders(std::string_view kind) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  return fmt::format("shakedown-checkpoint-{}-", host.data());
+  return fmt::format("shakedown-{}-{}-", kind, host.data());
 }
 constexpr std::size_t id_digits = 16;
 
@@ -42,8 +42,8 @@ int lock_of(const fs::path& folder, int flags = 0) {
 
 }  // namespace
 
-void remove_left_behind(const fs::path& parent) {
-  const auto prefix = own_folders();
+void remove_left_behind(const fs::path& parent, std::string_view kind) {
+  const auto prefix = own_folders(kind);
   for (const auto& name : names_in(parent).value_or(std::vector<std::string>())) {
     if (!name.starts_with(prefix) || name.size() != prefix.size() + id_digits) continue;
     struct stat folder {};
@@ -61,12 +61,12 @@ void remove_if_done(const fs::path& folder) {
   if (names_in(folder) == std::vector<std::string>{lock_name}) fs::remove_all(folder, error);
 }
 
-OwnFolder::OwnFolder(const fs::path& parent) {
+OwnFolder::OwnFolder(const fs::path& parent, std::string_view kind) {
   std::error_code error;
   const auto absolute = fs::absolute(parent, error);
-  remove_left_behind(absolute);
+  remove_left_behind(absolute, kind);
   std::random_device random;
-  path_ = absolute / fmt::format("{}{:08x}{:08x}", own_folders(), random(), random());
+  path_ = absolute / fmt::format("{}{:08x}{:08x}", own_folders(kind), random(), random());
   // The folder gets its name only after it is locked, so that no other process considers it abandoned.
   const auto unnamed = absolute / ("." + path_.filename().string());
   fs::create_directory(unnamed, error);
@@ -81,4 +81,4 @@ OwnFolder::~OwnFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-}  // namespace shakedown::training
+}  // namespace shakedown
