@@ -28,6 +28,7 @@ forbid(kernels "${gpu}" "^kernels/(transformer/)?cuda/")
 forbid(kernels "cblas" "^kernels/host/")
 forbid(kernels "kernels/(transformer/)?(host|cuda)/" "^kernels/(transformer/)?(host|cuda)/")
 forbid(kernels "kernels/transformer/" "^kernels/transformer/")  # a library above: the core has no training step
+forbid(kernels "kernels/storage/" "^kernels/storage/")
 foreach(part kernels kernels/transformer)
   forbid(${part}/host "kernels/(transformer/)?cuda/")
   forbid(${part}/cuda "kernels/(transformer/)?host/")
