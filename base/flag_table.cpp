@@ -157,6 +157,7 @@ const FlagTable rows{
     {"--shared-folder", "=DIR", runs,
      "check that all hosts see the same files in this folder (SHAKEDOWN_SHARED_FOLDER)"},
     {"--checkpoint-dir", "=DIR", runs, "folder with space for checkpoints (TMPDIR; SHAKEDOWN_CHECKPOINT_DIR)"},
+    {"--storage-dir", "=DIR", runs, "measure the shared storage in this folder (SHAKEDOWN_STORAGE_DIR)"},
     {"--plan", "", runs, "print the plan with seconds and memory, and exit"},
     {"--model", "=NAME", "bench_train_step", "with --plan: memory of each rank for this model; needs no GPU"},
     {"--ranks", "=N", "accept bench", "with --plan: plan for N ranks, eight on each host", count},

@@ -31,7 +31,7 @@ constexpr std::string_view known_starts =
     "WORLD_SIZE PATH LD_ HOSTNAME TMPDIR name host ranks backend --tier --famil --results --folder --for --expect "
     "--host "
     "--interface --site --run-id --lost --crashed --roster --timeout --backend --thresholds --shared-folder "
-    "--checkpoint-dir --mpi --benchmark_o --benchmark_f --benchmark_m --benchmark_r ";
+    "--checkpoint-dir --storage-dir --mpi --benchmark_o --benchmark_f --benchmark_m --benchmark_r ";
 constexpr std::string_view plain_values = " on off yes no true false none auto INFO WARN json cuda quick full console ";
 constexpr std::string_view harmless_flags = "nNcxHtCJ";
 

@@ -48,6 +48,7 @@ std::vector<std::string> with_variables(const std::vector<std::string>& words, c
                                    {"SHAKEDOWN_TIMEOUT", "--timeout="},
                                    {"SHAKEDOWN_SHARED_FOLDER", "--shared-folder="},
                                    {"SHAKEDOWN_CHECKPOINT_DIR", "--checkpoint-dir="},
+                                   {"SHAKEDOWN_STORAGE_DIR", "--storage-dir="},
                                    {"SHAKEDOWN_DCGM", "--dcgm="},
                                    {"SHAKEDOWN_INTERFACE", "--interface="},
                                    {"SHAKEDOWN_EXPECT", "--expect="},
@@ -91,6 +92,9 @@ void check_contradictions(const AcceptOptions& options) {
   }
   if (!options.chip.empty() && (options.soak_s || options.resume || options.scaling || options.again)) {
     throw InputError("--backend=virtual measures nothing: leave --for, --resume, --scaling and --again out");
+  }
+  if (std::ranges::find(options.families, "storage") != options.families.end() && options.storage_dir.empty()) {
+    throw InputError("--families: storage needs --storage-dir=DIR, a folder that all hosts share");
   }
   if (options.again && (options.soak_s || options.resume || options.scaling || !options.families.empty())) {
     throw InputError("--again cannot be combined with --families, --for, --resume or --scaling");
@@ -148,13 +152,15 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   given("--ranks", options.planned_ranks);
   given("--results", options.results)("--folder", options.folder)("--keep", options.keep)("--resume", options.resume);
   given("--timeout", options.timeout)("--startup-timeout", options.startup_timeout)("--dcgm", options.dcgm);
-  given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir);
+  given("--shared-folder", options.shared_folder)("--checkpoint-dir", options.checkpoint_dir)("--storage-dir",
+                                                                                              options.storage_dir);
   given("--interface", options.interface)("--expect", options.expected)("--scaling", options.scaling);
   if (given.has("--for")) options.soak_s = soak_seconds(given.all().at("--for"));
   given("--seed", options.seed)("--again", options.again)("--waiting", options.waiting);
   options.is_tier_given = given.has("--tier");
   options.stop_on_fail = given.has("--stop-on");
   if (!options.checkpoint_dir.empty()) options.checkpoint_dir = std::filesystem::absolute(options.checkpoint_dir);
+  if (!options.storage_dir.empty()) options.storage_dir = std::filesystem::absolute(options.storage_dir);
   options.flags = flags_to_resume(words);
   if (given.has("--gate")) begin_gate(given, options);
   if (options.waiting && !options.gate) {

@@ -49,6 +49,7 @@ struct AcceptOptions {
   bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // in seconds: for one benchmark, and for the start of a job
   std::string shared_folder;                    // folder that pre-flight checks on all hosts; empty: none
+  std::string storage_dir;                      // folder of the family storage; empty: it is not measured
   std::string checkpoint_dir;                   // folder for checkpoints; empty: that of TMPDIR
   int dcgm = 0;                                 // level at which pre-flight runs dcgmi diag; 0: it does not run
   std::string interface;                        // network interface of the ranks; empty: any

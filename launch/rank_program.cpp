@@ -145,6 +145,9 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
   if (!options.checkpoint_dir.empty() && (name == "checkpoint" || name == resident)) {
     command.push_back("--checkpoint-dir=" + options.checkpoint_dir);
   }
+  if (!options.storage_dir.empty() && (name == "storage" || name == resident)) {
+    command.push_back("--storage-dir=" + options.storage_dir);
+  }
   if (runs_dcgm(options, name)) command.push_back("--dcgm=" + std::to_string(options.dcgm));
   if (options.judge.site && (name == "pairs" || name == resident)) {
     command.push_back("--site=" + fs::absolute(*options.judge.site).string());

@@ -21,6 +21,7 @@ endfunction()
 thresholds_test(results_test results_test.cpp)
 thresholds_test(thresholds_test profile_test.cpp)
 thresholds_test(site_test site_test.cpp)
+shakedown_test(storage_rules_test unit SOURCES thresholds/storage_rules_test.cpp LIBRARIES results_builder)
 thresholds_test(machine_test machine_test.cpp)
 thresholds_test(matrix_test matrix_test.cpp)
 thresholds_test(verdict_test verdict_test.cpp finding_test.cpp missing_values_test.cpp repetitions_test.cpp scope_test.cpp

@@ -134,6 +134,7 @@ void ask_for_flags_of_single_families(AcceptOptions& options) {
   options.timeout = 77;
   options.shared_folder = "/shared";
   options.checkpoint_dir = "/disk";
+  options.storage_dir = "/mnt";
   options.retune = true;
   options.judge.site = "/site.yaml";
 }
@@ -152,7 +153,7 @@ TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
     return flags.find(" " + one + " ") != std::string::npos;
   };
   const auto hbm = flags_of("hbm"), preflight = flags_of("preflight"), checkpoint = flags_of("checkpoint"),
-             pairs = flags_of("pairs");
+             storage = flags_of("storage"), pairs = flags_of("pairs");
   for (const auto* of_all : {"--tier=full", "--timeout=77", "--retune", "--run-id=r", "--expect=ranks=4"}) {
     EXPECT_TRUE(has(hbm, of_all)) << of_all;
   }
@@ -162,6 +163,7 @@ TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
   EXPECT_TRUE(has(preflight, "--shared-folder=/shared") && has(preflight, "--dcgm=2")) << preflight;
   EXPECT_FALSE(has(preflight, "--checkpoint-dir=/disk") || has(preflight, "--site=/site.yaml")) << preflight;
   EXPECT_TRUE(has(checkpoint, "--checkpoint-dir=/disk")) << checkpoint;
+  EXPECT_TRUE(has(storage, "--storage-dir=/mnt") && !has(checkpoint, "--storage-dir=/mnt")) << storage << checkpoint;
   EXPECT_TRUE(has(pairs, "--site=/site.yaml")) << pairs;
   EXPECT_FALSE(has(pairs, "--dcgm=2") || has(checkpoint, "--shared-folder=/shared"));
 }
@@ -175,8 +177,8 @@ TEST_F(Measure, HandsTheProgramOfAllFamiliesTheFlagsOfEach) {
   for (const auto* always : {" --tier=quick ", " --stream ", " --run-id=r ", " --tolerate-errors "}) {
     EXPECT_TRUE(has(plain, always)) << always;
   }
-  for (const auto* if_asked : {"--backend", "--chip", "--shared-folder", "--checkpoint-dir", "--dcgm", "--site",
-                               "--retune", "--crashed", "--lost", "-x"}) {
+  for (const auto* if_asked : {"--backend", "--chip", "--shared-folder", "--checkpoint-dir", "--storage-dir", "--dcgm",
+                               "--site", "--retune", "--crashed", "--lost", "-x"}) {
     EXPECT_FALSE(has(plain, if_asked)) << if_asked;
   }
   ask_for_flags_of_single_families(options);
@@ -188,10 +190,10 @@ TEST_F(Measure, HandsTheProgramOfAllFamiliesTheFlagsOfEach) {
   options.nccl = "/nccl/libnccl.so.2";
   launch.prefix = {"mpirun", "-np", "2"};
   const auto all = flags();
-  for (const auto* flag :
-       {"--timeout=77", "--startup-timeout=33", "--backend=virtual", "--chip=h100", "--shared-folder=/shared",
-        "--checkpoint-dir=/disk", "--dcgm=1", "--site=/site.yaml", "--retune", "-x SHAKEDOWN_EVENTS",
-        "-x SHAKEDOWN_SECRET", "-x SHAKEDOWN_INTERFACE=eth7", "-x LD_PRELOAD=/nccl/libnccl.so.2"}) {
+  for (const auto* flag : {"--timeout=77", "--startup-timeout=33", "--backend=virtual", "--chip=h100",
+                           "--shared-folder=/shared", "--checkpoint-dir=/disk", "--storage-dir=/mnt", "--dcgm=1",
+                           "--site=/site.yaml", "--retune", "-x SHAKEDOWN_EVENTS", "-x SHAKEDOWN_SECRET",
+                           "-x SHAKEDOWN_INTERFACE=eth7", "-x LD_PRELOAD=/nccl/libnccl.so.2"}) {
     EXPECT_TRUE(has(all, " " + std::string(flag) + " ")) << flag << ": " << all;
   }
   EXPECT_TRUE(has(all, " -np 2 " + programs.of(resident) + " ")) << "flags of mpirun come first: " << all;

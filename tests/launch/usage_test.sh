@@ -21,7 +21,7 @@ for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat
   "archive --results=nosuch|nosuch: no such folder" "measure --for=8m|--for: measure does not take it; it is a flag of accept" "baseline --out=x|unknown action" \
   "versoin|unknown verb .versoin. .did you mean version\?." "hlep|.did you mean help\?." "--hlep|a verb is missing before .--hlep. .did you mean --help\?." \
   "accept --gate=0|--gate: .0. must be seconds from 5 to 600" "accept --gate=abc|--gate: .abc. must be seconds" "accept --gate=2|--gate: .2. must be" \
-  "accept --gate=10 --tier=full|--gate and --tier cannot be combined" "accept --gate=10 --families=pcie|--families: pcie is not in a gate" "accept --waiting=7|--waiting needs --gate" "accept --gate=10 --waiting=7 --families=p2p|--families: p2p is not in" "accept --gate=10 --waiting=0|--waiting: .0. must be ids of processes" \
+  "accept --gate=10 --tier=full|--gate and --tier cannot be combined" "accept --gate=10 --families=pcie|--families: pcie is not in a gate" "accept --families=storage|storage needs --storage-dir=DIR" "accept --waiting=7|--waiting needs --gate" "accept --gate=10 --waiting=7 --families=p2p|--families: p2p is not in" "accept --gate=10 --waiting=0|--waiting: .0. must be ids of processes" \
   "accept --gate=10 --dcgm=1|--gate and --dcgm cannot" "accept --gate=10 --limit=5|--gate and --limit cannot" "measure --gate=10|--gate: measure does not take it" \
   "accept --tier=gate|--tier: .gate. is not one of quick, full" \
   "launch --ranks=2|launch: --ranks=2 is not a program" "accept --again --results=empty|--again: empty/latest has no verdict of an earlier run" \

@@ -35,9 +35,9 @@ struct Model {
 /// Returns the model that a key names; nullptr if it is unknown.
 const Model* find_model(const Key&);
 
-/// The part of a GPU that a figure describes, or the CPU core that feeds the GPU. gemm is per GHz of the clock,
-/// gemm_raw is not.
-enum class Aspect { other, gemm, gemm_raw, memory, pcie, processor, collective };
+/// The part of a GPU that a figure describes, or the CPU core that feeds the GPU, or the host's path to the storage.
+/// gemm is per GHz of the clock, gemm_raw is not.
+enum class Aspect { other, gemm, gemm_raw, memory, pcie, processor, collective, storage };
 
 /// A key part that a row of the catalogue requires. If `value` is empty, any value is accepted. If `name` is empty, no
 /// part is required.

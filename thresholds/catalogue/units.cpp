@@ -17,7 +17,7 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 23> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 25> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
@@ -36,6 +36,8 @@ constexpr std::array<Unit, 23> units{{{"tflops", "TFLOPS"},
                                       {"samples_per_s", "samples/s"},
                                       {"tokens_per_s_total", "tokens/s"},
                                       {"tokens_per_s_per_ghz", "tokens/s/GHz"},
+                                      {"files_per_s", "files/s"},
+                                      {"visible_s", "s", true},
                                       {"seconds", "", true},
                                       {"throttled", "", true},
                                       {"stolen", "", true},

@@ -166,7 +166,8 @@ constexpr std::array families{
     Family{.name = "sm", .launch_spread = 0.01, .machine_spread = gemm_spread},
     // Applies to the other parts, which use the disk; not measured.
     Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},
-    Family{.name = ""},  // applies to all other families
+    Family{.name = "storage", .launch_spread = 0.25},  // as for checkpoint
+    Family{.name = ""},                                // applies to all other families
 };
 
 const Family& find_family(const Key& key) {

@@ -133,6 +133,12 @@ class Investigation {
       d.next = processes;
       return d;
     }
+    if (evidence_.is_slow(rank, Aspect::storage)) {
+      Diagnosis d = evidence_.diagnosis({Cause::slow_node}, {rank});
+      d.detail = "its host reads or writes the shared storage more slowly than the other hosts";
+      d.next = evidence_.on_host(rank, "mount; nfsstat -m");
+      return d;
+    }
     Diagnosis d = evidence_.diagnosis({own}, {rank});
     d.detail = "it is slower than its peers";
     d.next = look;

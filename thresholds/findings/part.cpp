@@ -34,6 +34,7 @@ Part part_of(const Key& key, const std::string& metric, const Context& context, 
 Part part_of(const Key& key, const std::string& metric, const Context& context, int rank, std::optional<int> from) {
   const RankFacts& facts = context.ranks.at(static_cast<std::size_t>(rank));
   if (key.family() == "pairs") return {PartKind::nic, "rail " + std::to_string(facts.local_rank), facts.host};
+  if (aspect_of(key, metric) == Aspect::storage) return host_part(facts.host);
   const PartKind kind = kind_of(key, metric, context);
   Part part = gpu_part(facts);
   if (from && *from != rank) {

@@ -303,6 +303,7 @@ std::vector<PlannedFamily> quick_plan(const Shape& shape) {
                                   {"decode", {waived("decode/model:llama_70b", "it has no limits yet")}},
                                   {"sm", {waived("sm/op:product", "it is measured only on request")}},
                                   {"checkpoint", {waived("checkpoint/op:write/model:gpt2_124m", full_alone)}},
+                                  {"storage", {waived("storage/op:write", "no folder was named (--storage-dir=DIR)")}},
                                   {"pairs", {}}};
   if (shape.hosts > 1) {
     plan.back().rows = pair_rows(shape);

@@ -23,7 +23,7 @@ struct Site {
   std::vector<std::string> rails;               // ports that carry data between hosts, such as "mlx5_3/1", sorted
   std::map<std::string, std::string> topology;  // by host: leaf switch
   std::map<std::string, std::string> racks;     // by host: rack
-  std::map<std::string, double> storage;        // by metric: floor for the shared folder that pre-flight tests
+  std::map<std::string, double> storage;        // by metric: floor for a host in the shared folder
   std::string storage_source;
   std::optional<std::filesystem::path> ledger;  // folder of events (thresholds/ledger)
   std::vector<Rule> order;                      // one rule for each number of the order
