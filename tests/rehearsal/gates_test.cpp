@@ -131,6 +131,32 @@ TEST(SlowPortsOfAGpu, AreNamedInsteadOfAPairOfHosts) {
   }
 }
 
+Verdict verdict_of(const char* noise, int hosts, const char* faults, std::uint64_t seed) {
+  static const auto profiles = load_profiles(source / "thresholds");
+  Order order;
+  order.shape.hosts = hosts;
+  order.noise = read_noise(source / "thresholds/rehearsal/noise" / (std::string(noise) + ".yaml"));
+  order.seed = seed;
+  if (faults != std::string("none")) order.faults = placed(parse_faults(faults), order.shape, seed);
+  return judge_fleet(Fleet(order), profiles);
+}
+
+// Alone, this NIC is a warning in a fleet of 128 GPUs.
+TEST(ANicThatIsSevenPercentSlow, FailsIfAllToAllMissesItsLimit) {
+  const Verdict verdict = verdict_of("calm", 16, "nic:0.07", 9000002);
+  ASSERT_FALSE(verdict.culprits.empty());
+  EXPECT_EQ(verdict.culprits.front().causes, std::vector{Cause::slow_nic});
+  EXPECT_TRUE(verdict.culprits.front().fails);
+  for (const Finding& finding : verdict.findings) {
+    EXPECT_TRUE(finding.good() || !finding.counts() || is_collective(finding.key.family())) << finding.key;
+  }
+}
+
+// Two of eight hosts have another VBIOS, and one of them has two GPUs with clocks that are 10 % higher.
+TEST(TwoHostsOfAPopulation, AreComparedByTheirClocksWithAllHosts) {
+  EXPECT_EQ(verdict_of("mixed", 8, "none", 5030046).state, State::pass);
+}
+
 TEST(ALink, IsNamedNextToTheSlowGpuAtItsEnd) {
   static const auto profiles = load_profiles(source / "thresholds");
   const int fleets = testing_support::is_nightly() ? 60 : 5;

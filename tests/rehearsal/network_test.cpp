@@ -228,6 +228,31 @@ TEST(Network, NamesOneFaultOfTenPercentAndNothingElse) {
   }
 }
 
+FabricJudgement of_calm_network(const std::string& faults, int hosts) {
+  Order tree = order(faults, hosts);
+  tree.noise = read_noise(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds/rehearsal/noise/calm.yaml");
+  return judged(measure(tree));
+}
+
+TEST(Network, WarnsOfOneNicOfALargeFleetThatIsAsSlowAsTheSlowestHealthyNic) {
+  const auto judgement = of_calm_network("nic:0.06", 16);
+  ASSERT_EQ(judgement.suspects.size(), 1U) << text(judgement);
+  EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_nic});
+  EXPECT_FALSE(judgement.suspects.front().fails);
+  ASSERT_EQ(judgement.findings.size(), 2U);
+  EXPECT_EQ(judgement.findings[0].part.kind, PartKind::nic);
+  EXPECT_EQ(judgement.findings[0].severity, Severity::warn);
+  EXPECT_EQ(judgement.findings[1].status, Status::pass);
+}
+
+TEST(Network, FailsANicOfASmallFleetAndSeveralOfALargeFleetThatAreSixPercentSlow) {
+  for (const auto& [faults, hosts] : {std::pair{"nic:0.06", 8}, {"nic:0.06+nic:0.06+nic:0.06", 16}}) {
+    const auto judgement = of_calm_network(faults, hosts);
+    EXPECT_FALSE(judgement.suspects.empty()) << faults;
+    for (const Diagnosis& suspect : judgement.suspects) EXPECT_TRUE(suspect.fails) << text(judgement);
+  }
+}
+
 TEST(Network, NamesTwoFaults) {
   for (const char* faults : {"nic:0.1+nic:0.1", "uplink:0.1+nic:0.1", "nics:0.1+rail_leaf:0.1", "nic:0.1+dead_host"}) {
     SCOPED_TRACE(faults);

@@ -139,7 +139,9 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Diagnosis& d = found[i];
     const Cause cause = d.causes.front();
-    if (!d.fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
+    // A NIC within the tails of healthy NICs delays a collective as much as a faulty NIC.
+    const bool fails = d.fails || cause == Cause::slow_nic;
+    if (!fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
     // Ranks that wait for a suspect slow down by the same amount as the suspect. If a collective is far slower, it has
     // another cause. The exception is another program on the GPU: then even short operations wait until it yields the
     // GPU.
@@ -234,8 +236,10 @@ Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagn
 }
 
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation& explanation) {
-  if (const auto& consequence = explanation.consequence)
+  if (const auto& consequence = explanation.consequence) {
     found.at(consequence->suspect).detail += "; " + consequence->reason;
+    found.at(consequence->suspect).fails = true;
+  }
   if (explanation.suspect) found.push_back(*explanation.suspect);
   return found;
 }

@@ -33,7 +33,7 @@ Explanation explain_collectives(const RunEvidence&, const std::vector<Diagnosis>
 /// ranks wait for each other.
 Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis>& found);
 
-/// Returns the suspects, extended by the explanation.
+/// Returns the suspects, extended by the explanation. A suspect whose consequence misses a limit fails.
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation&);
 
 /// True if `found` contains this rank or its host, for another reason than slow silicon.

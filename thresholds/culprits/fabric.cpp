@@ -14,6 +14,7 @@
 #include "thresholds/culprits/fabric_findings.hpp"
 #include "thresholds/culprits/leaf_paths.hpp"
 #include "thresholds/culprits/pair_rounds.hpp"
+#include "thresholds/units/chip_variation.hpp"
 
 namespace shakedown {
 namespace {
@@ -25,6 +26,11 @@ constexpr double slow_single_rate = 0.9, slow_rate_of_uplink = 0.93;
 constexpr std::size_t min_rounds = 3;
 /// If at least this fraction of a leaf's hosts, or of a host's rails, is slow, it counts as most of them.
 constexpr double min_leaf_share = 0.6, min_rail_share = 0.75;
+/// In a fleet above 64 GPUs, a NIC is within the tails of healthy NICs up to this limit: NCCL reaches 0.92 to 0.98 of
+/// the rate of a NIC (docs/measuring.md), so the slowest NIC may be 6 % below the best, plus the scatter of pairs. A
+/// NIC that is 10 % slow must fail in fleets of all sizes. At most this fraction of the NICs, or one NIC, can be a
+/// tail.
+constexpr double min_rate_of_large_fleet = 0.925, max_tail_share = 0.001;
 /// Two hosts are a single pair, whose ends cannot be distinguished.
 constexpr std::size_t min_hosts = 3;
 
@@ -226,23 +232,41 @@ class FabricJudge {
                           rail_text(rail), slowness(x)),
               "add the leaf switch of each host to the site file (topology), and measure pairs again");
     }
+    std::vector<std::size_t> tails;  // indices of suspects
     for (const auto& [place, values] : rounds_.at) {
-      if (!open(place)) continue;
-      const double x = *rounds_.best(place);
-      // The reference is the best of several rounds, which is 2 % above the usual rate. By chance, one of 8,000 NICs
-      // may have no good round. Therefore a NIC that is slow compared with the usual rate was measured again.
-      const bool again = std::ranges::any_of(values, &Value::confirms);
-      if (!again && rounds_.best_rate(place) >= slow_rate * rounds_.typical[place.second]) continue;
-      // A slow uplink affects half of the NIC's rounds, and the best of the other rounds varies more.
-      if (across_explained_.contains(place) && x >= slow_rate_of_uplink) continue;
-      const int rank = rounds_.facts(place).rank;
-      const bool pcie = table_.is_out(gpu_unit(rank), "pcie");
-      suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
-              fmt::format("{} of {} {} with each of {} partners{}{}", rail_text(place.second),
-                          rounds_.hosts[place.first].name, slowness(x), values.size(), rounds_.way_of({place}),
-                          pcie ? "; the PCIe link of its GPU is slow too" : ""),
-              "look at this NIC: link rate and width, cable, error counters (ibdiagnet, ethtool -S), PCIe of the NIC");
+      if (!is_slow_nic(place, values)) continue;
+      if (name_nic(place, values.size()) && *rounds_.best(place) >= min_rate_of_large_fleet)
+        tails.push_back(out_.suspects.size() - 1);
     }
+    const auto nics = rounds_.at.size();
+    const auto most_tails = std::max(1.0, max_tail_share * static_cast<double>(nics));
+    if (rounds_.context->ranks.size() < large_fleet || static_cast<double>(tails.size()) > most_tails) return;
+    for (const std::size_t i : tails) {
+      out_.suspects[i].fails = false;
+      out_.suspects[i].detail += fmt::format("; the slowest of {} healthy NICs may be that slow", nics);
+    }
+  }
+
+  bool is_slow_nic(const Place& place, const std::vector<Value>& values) const {
+    if (!open(place)) return false;
+    // The reference is the best of several rounds, which is 2 % above the usual rate. By chance, one of 8,000 NICs
+    // may have no good round. Therefore a NIC that is slow compared with the usual rate was measured again.
+    const bool again = std::ranges::any_of(values, &Value::confirms);
+    if (!again && rounds_.best_rate(place) >= slow_rate * rounds_.typical[place.second]) return false;
+    // A slow uplink affects half of the NIC's rounds, and the best of the other rounds varies more.
+    return !across_explained_.contains(place) || *rounds_.best(place) < slow_rate_of_uplink;
+  }
+
+  // Adds the NIC as a suspect. Returns false if the GPU may be the cause, because its PCIe link is slow too.
+  bool name_nic(const Place& place, std::size_t partners) {
+    const double x = *rounds_.best(place);
+    const bool pcie = table_.is_out(gpu_unit(rounds_.facts(place).rank), "pcie");
+    suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
+            fmt::format("{} of {} {} with each of {} partners{}{}", rail_text(place.second),
+                        rounds_.hosts[place.first].name, slowness(x), partners, rounds_.way_of({place}),
+                        pcie ? "; the PCIe link of its GPU is slow too" : ""),
+            "look at this NIC: link rate and width, cable, error counters (ibdiagnet, ethtool -S), PCIe of the NIC");
+    return !pcie;
   }
 
   void judge_between_leaves() {
@@ -440,21 +464,23 @@ class FabricJudge {
 
   void conclude() {
     std::stable_sort(out_.suspects.begin(), out_.suspects.end(), [](const Diagnosis& a, const Diagnosis& b) {
-      return a.percent.value_or(0) > b.percent.value_or(0);
+      return std::pair(a.fails, a.percent.value_or(0)) > std::pair(b.fails, b.percent.value_or(0));
     });
     out_.judged = rounds_.hosts.size() >= min_hosts;
     const std::size_t scattered = out_.judged ? rounds_.count_within_scatter() : 0;
     const bool is_scattered = scattered + scattered_rails_ + scattered_paths_ > 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
-    if (out_.findings.empty() && out_.judged) {
+    const bool is_slow = std::ranges::any_of(out_.findings, &Finding::counts);
+    if (!is_slow && out_.judged) {
       // On CPUs that several ranks share, the scatter is expected.
       const bool is_open = is_scattered && rounds_.rows.front()->context->backend == Backend::cuda;
       out_.findings.push_back(
           pairs_finding(is_open ? Status::inconclusive : Status::pass,
                         fmt::format("{} hosts, {} rails: {}", rounds_.hosts.size(), rounds_.rails,
                                     is_scattered ? "no host, rail or path is slower than the scatter of the pairs"
-                                    : explained_sums_ == 0 ? "all pairs are equally fast"
-                                                           : "only pairs with slow ports of a GPU are slow")));
+                                    : !out_.suspects.empty() ? "no NIC is slower than the slowest healthy NIC may be"
+                                    : explained_sums_ == 0   ? "all pairs are equally fast"
+                                                             : "only pairs with slow ports of a GPU are slow")));
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", rounds_.hosts.size(), rounds_.rails,
                             out_.suspects.empty() ? "no outlier" : plural(out_.suspects.size(), "suspect"));

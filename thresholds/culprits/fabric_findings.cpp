@@ -41,6 +41,7 @@ Finding pairs_finding(Status status, std::string detail) {
 Finding finding_of(const Diagnosis& d) {
   Finding finding = pairs_finding(Status::fail, causes_text(d) + ": " + d.detail);
   classify(finding, Code::pairs, d.evidence_count);
+  if (!d.fails) finding.severity = Severity::warn;
   finding.part = d.part;
   finding.offenders = d.places;
   finding.offender_count = d.place_count;
@@ -72,8 +73,9 @@ Finding wrong_data_between_hosts(const PairRounds& rounds, const Row& row) {
 std::optional<Finding> unseen_nics(const PairRounds& rounds) {
   const auto places = rounds.unseen();
   if (places.empty()) return std::nullopt;
-  Finding finding = pairs_finding(
-      Status::missing, plural(places.size(), "rank") + " has no round that can be read, so the state of its NICs is unknown");
+  Finding finding =
+      pairs_finding(Status::missing, plural(places.size(), "rank") +
+                                         " has no round that can be read, so the state of its NICs is unknown");
   classify(finding, Code::not_measured);
   std::vector<Culprit> offenders;
   for (const auto& place : places) offenders.push_back(culprit(rounds.facts(place)));

@@ -285,6 +285,18 @@ void compare(UnitTable& table) {
   }
 }
 
+// Clocks differ far more than the two groups of a population, and of two hosts one may be that much faster by chance.
+// Clocked values are therefore compared in groups only if each group has more than two hosts.
+bool is_divided(const Comparison& comparison, const Population& population) {
+  if (!comparison.kind.clocked) return true;
+  std::map<std::string, std::set<std::string>> hosts;  // by group
+  for (const PeerValue& v : comparison.values) {
+    const auto rank = static_cast<std::size_t>(v.unit.rank);
+    hosts[population.groups[rank]].insert(comparison.context->ranks[rank].host);
+  }
+  return std::ranges::all_of(hosts, [](const auto& group) { return group.second.size() > 2; });
+}
+
 // Collects the values of a table before the comparison. GPUs of the two groups of a population count as different kinds
 // in that family.
 UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
@@ -292,10 +304,11 @@ UnitTable divided(const UnitTable& table, std::vector<Population> populations) {
   for (const Comparison& c : table.comparisons) {
     const auto population =
         std::ranges::find(populations, c.key.family(), [](const Population& p) { return p.class_name.family(); });
+    const bool apart = population != populations.end() && is_divided(c, *population);
     std::map<std::string, std::size_t> by_device;
     for (const PeerValue& v : c.values) {
       std::string device = c.device;
-      if (population != populations.end()) device += " " + population->groups[static_cast<std::size_t>(v.unit.rank)];
+      if (apart) device += " " + population->groups[static_cast<std::size_t>(v.unit.rank)];
       const auto [found, fresh] = by_device.emplace(device, result.comparisons.size());
       if (fresh) result.comparisons.push_back({c.key, c.metric, device, c.example, c.kind, c.context});
       result.comparisons[found->second].values.push_back(
@@ -384,8 +397,8 @@ Finding finding_of_hosts(const Comparison& c) {
   finding.worst = finding.offenders.front();
   finding.part = host_part(finding.worst->host);
   finding.value = worst->value;
-  finding.detail = percent_text(worst->shortfall) +
-                   (c.hosts.size() == 2 ? " below the other host" : " below the median of the hosts");
+  finding.detail = percent_text(worst->shortfall) + (lower_is_better(c.metric) ? " above " : " below ") +
+                   (c.hosts.size() == 2 ? "the other host" : "the median of the hosts");
   return finding;
 }
 
