@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
 
@@ -48,6 +49,32 @@ Finding finding_of(const Diagnosis& d) {
   if (!d.places.empty()) finding.worst = d.places.front();
   finding.next = d.next;
   return finding;
+}
+
+std::vector<Attribution> attribute_waiting(const std::vector<Finding>& findings,
+                                           const std::vector<Diagnosis>& suspects) {
+  const Diagnosis* slowest = nullptr;
+  for (const Diagnosis& d : suspects) {
+    if (d.fails || d.causes.front() != Cause::slow_nic) continue;
+    if (slowest == nullptr || *d.percent > *slowest->percent) slowest = &d;
+  }
+  if (slowest == nullptr) return {};
+  std::vector<Attribution> attributions;
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const Finding& f = findings[i];
+    const auto compared = f.compared();
+    if (!f.counts() || f.status != Status::fail || !compared || compared->limit.kind != LimitKind::min) continue;
+    if (!is_collective(f.key.family()) && !is_training(f.key.family())) continue;
+    if (compared->limit.is_missed_by(compared->value / (1 - *slowest->percent / 100))) continue;
+    attributions.push_back({.finding = i,
+                            .status = Status::inconclusive,
+                            .offenders = slowest->places,
+                            .part = slowest->part,
+                            .own = f.own,
+                            .reason = "all ranks wait for " + slowest->part.id + " of " + slowest->part.host +
+                                      ", whose NIC may be healthy"});
+  }
+  return attributions;
 }
 
 Finding wrong_data_between_hosts(const PairRounds& rounds, const Row& row) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "thresholds/culprits/pair_rounds.hpp"
+#include "thresholds/findings/attribution.hpp"
 #include "thresholds/findings/diagnosis.hpp"
 
 namespace shakedown {
@@ -23,6 +24,10 @@ Finding pairs_finding(Status, std::string detail);
 
 /// Returns the finding for a suspect between hosts.
 Finding finding_of(const Diagnosis&);
+
+/// Returns attributions for collectives and steps that miss a limit, but would meet it without a NIC of `suspects` that
+/// does not fail, because a healthy NIC may be that slow. They are then inconclusive.
+std::vector<Attribution> attribute_waiting(const std::vector<Finding>&, const std::vector<Diagnosis>& suspects);
 
 /// Returns a finding about wrong data in a row of pairs.
 Finding wrong_data_between_hosts(const PairRounds&, const Row&);

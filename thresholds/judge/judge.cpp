@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "thresholds/catalogue/families.hpp"
 #include "thresholds/culprits/fabric.hpp"
+#include "thresholds/culprits/fabric_findings.hpp"
 #include "thresholds/culprits/software.hpp"
 #include "thresholds/culprits/suspects.hpp"
 #include "thresholds/rules/applicability.hpp"
@@ -392,6 +393,8 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const auto attributions = attribute_missed_limits(verdict.findings, of_hardware, table);
   verdict.findings = attributed(std::move(verdict.findings), attributions);
   judge_by_comparison(measured, selection.profile, table, references, options, verdict);
+  const auto waiting = attribute_waiting(verdict.findings, fabric.suspects);
+  verdict.findings = attributed(std::move(verdict.findings), waiting);
   verdict.fleet = fleet_lines(measured, table, selection.profile, options.places);
   const auto about_hardware = findings_about(of_hardware, measured.benchmarks, verdict.findings);
   verdict.culprits = with_software(diagnose(of_hardware, std::move(table), about_hardware, std::move(fabric.suspects)),
