@@ -399,21 +399,45 @@ TEST(Peers, SeeTwoPercentThatAllRowsOfAClassAgreeOn) {
   }
 }
 
-TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadOnly) {
+/// GEMM of 8 GPUs. Rank 5 is slow only under sustained load, and then has these TFLOPS per GHz.
+ResultsBuilder slow_under_load(std::initializer_list<double> measurements) {
   ResultsBuilder builder(8);
-  for (const char* load : {"", "/load:sustained"}) {
-    const bool slow = *load != '\0';
-    builder.add(gemm + load, "tflops", 660, values(8, 670, {{5, slow ? 640 : 670}}))
-        .by_rank("tflops_per_ghz", values(8, 480, {{5, slow ? 456 : 480}}))
+  for (const char* type : {"bf16", "f16"}) {
+    builder.add("gemm/dtype:" + std::string(type) + "/m:8192/n:8192/k:8192", "tflops", 670, values(8, 670))
+        .by_rank("tflops_per_ghz", values(8, 480));
+  }
+  for (const double per_ghz : measurements) {
+    builder.add(gemm + "/load:sustained", "tflops", 640, values(8, 670, {{5, 670 * per_ghz / 480}}))
+        .by_rank("tflops_per_ghz", values(8, 480, {{5, per_ghz}}))
         .by_rank("sm_mhz", Values(8, 1395));
   }
-  builder.add("gemm/dtype:f16/m:8192/n:8192/k:8192", "tflops", 670).by_rank("tflops_per_ghz", values(8, 480));
+  return builder;
+}
+
+TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadIfASecondMeasurementConfirmsIt) {
+  for (const auto& [measurements, status] : {std::pair{std::initializer_list<double>{456}, Status::inconclusive},
+                                             {{456, 456}, Status::fail},
+                                             {{440, 480}, Status::inconclusive}}) {
+    const auto found = outliers(judged(slow_under_load(measurements)));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].key, gemm + "/load:sustained");
+    EXPECT_EQ(found[0].metric, "tflops_per_ghz_vs_peers");
+    EXPECT_EQ(found[0].status, status) << measurements.size();
+    EXPECT_EQ(found[0].severity, Severity::fail);
+    EXPECT_EQ(found[0].worst->rank, 5);
+  }
+}
+
+TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadAndInAStep) {
+  ResultsBuilder builder = slow_under_load({456});
+  builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 15000)
+      .by_rank("tokens_per_s_per_ghz", values(8, 13000, {{5, 12350}}));
   const auto found = outliers(judged(builder));
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].key, gemm + "/load:sustained");
-  EXPECT_EQ(found[0].metric, "tflops_per_ghz_vs_peers");
-  EXPECT_EQ(found[0].severity, Severity::fail);
-  EXPECT_EQ(found[0].worst->rank, 5);
+  ASSERT_EQ(found.size(), 2u);
+  for (const Finding& finding : found) {
+    EXPECT_EQ(finding.status, Status::fail) << finding.key;
+    EXPECT_EQ(finding.worst->rank, 5) << finding.key;
+  }
 }
 
 /// How much two versions of a VBIOS differ, and the GPUs of one version.
@@ -1078,6 +1102,28 @@ TEST(MissedLimits, OfAStepThatWaitsForAChipAtItsPowerLimitAreThatOfTheChip) {
   }
   EXPECT_TRUE(counts(of_steps(0.45, 1, 1, power))) << "no chip is that slow";
   EXPECT_TRUE(counts(of_steps(0.88, 1.1, 1, power))) << "the others alone would miss it";
+}
+
+/// A step of 8 GPUs, in which rank 3 takes these times and the others 440 ms.
+Finding rate_of_step(std::initializer_list<double> times) {
+  ResultsBuilder builder(8);
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  for (const double time : times) {
+    builder.add(step, "tokens_per_s", 8192 / (time + 10) * 1000, {}, {{"step_ms", time + 10}})
+        .by_rank("compute_ms", values(8, 440, {{3, time}}))
+        .by_rank("tokens_per_s_per_ghz", values(8, 13000, {{3, 13000 * 440 / time}}));
+  }
+  const Verdict verdict = judge(
+      {builder.results()},
+      profile("  - {benchmark: \"" + step + "\", metric: tokens_per_s, every: rank, min: 17000, source: s}\n"), {});
+  return *std::ranges::find(verdict.findings, "tokens_per_s", &Finding::metric);
+}
+
+TEST(MissedLimits, OfAStepThatWaitsForAGpuFailIfASecondMeasurementConfirmsIt) {
+  EXPECT_EQ(rate_of_step({440}).status, Status::pass);
+  EXPECT_EQ(rate_of_step({700}).status, Status::inconclusive);
+  EXPECT_EQ(rate_of_step({700, 700}).status, Status::fail);
+  EXPECT_EQ(rate_of_step({700, 440}).status, Status::inconclusive);
 }
 
 TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {

@@ -154,18 +154,18 @@ void limit(Column& column, SeenTogether& together) {
   }
 }
 
-bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_repetitions; }
+bool is_repeated(const Key& row, const PeerValue& value) { return value.repetitions >= confirming_repetitions(row); }
 
 using UnitValue = std::pair<Unit, const PeerValue*>;
 
 // Returns the shortfall that most rows confirm: the lower median, which of two rows is the better row.
-Cell cell_of(std::span<const UnitValue> values) {
+Cell cell_of(const Key& name, std::span<const UnitValue> values) {
   std::vector<double> shortfalls;
   for (const auto& [unit, value] : values) shortfalls.push_back(value->shortfall);
   const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
   std::nth_element(shortfalls.begin(), middle, shortfalls.end());
   return {values.front().first, static_cast<std::uint32_t>(shortfalls.size()), *middle,
-          is_repeated(*values.front().second), false};
+          is_repeated(name, *values.front().second), false};
 }
 
 void fill(Column& column, const std::vector<Comparison>& comparisons) {
@@ -181,7 +181,7 @@ void fill(Column& column, const std::vector<Comparison>& comparisons) {
     std::ranges::stable_sort(values, {}, &UnitValue::first);
     for (auto first = values.begin(); first != values.end();) {
       const auto last = std::find_if(first, values.end(), [&](const UnitValue& v) { return v.first != first->first; });
-      column.cells.push_back(cell_of({first, last}));
+      column.cells.push_back(cell_of(column.name, {first, last}));
       first = last;
     }
   }
@@ -197,7 +197,7 @@ void add_columns(UnitTable& table) {
     const Comparison& c = table.comparisons[row];
     auto names = classes_of(c.key);
     // A row that has repetitions confirms itself, so it is a class of its own.
-    const bool repeated = std::ranges::any_of(c.values, is_repeated);
+    const bool repeated = std::ranges::any_of(c.values, [&](const PeerValue& v) { return is_repeated(c.key, v); });
     if (repeated && std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
     for (const Key& name : names) {
       const ClassMetric of{name, c.metric};
@@ -223,19 +223,46 @@ std::optional<double> slower_by_power(const Column& column, const Cell& cell, co
   return slower_by(cell.shortfall, lower_is_better(column.metric));
 }
 
+// True if the cell is slower than healthy units are, and not only because of the power cap.
+bool is_beyond(const Column& column, const Cell& cell, const RankTelemetry& telemetry) {
+  if (cell.shortfall <= limit_of(column, cell)) return false;
+  const auto by_power = slower_by_power(column, cell, telemetry);
+  return !by_power || *by_power > slowest_of(column.context->ranks.size(), true);
+}
+
+// A family, and whether its rows are long loads.
+using Load = std::pair<std::string, bool>;
+Load load_of(const Column& column) { return {std::string(column.name.family()), is_long_load(column.name)}; }
+
+// By unit: the loads in which it is slower than healthy units are.
+using SlowLoads = std::map<Unit, std::set<Load>>;
+
+SlowLoads slow_loads(const std::vector<Column>& columns, const RankTelemetry& telemetry) {
+  SlowLoads slow;
+  for (const Column& column : columns) {
+    for (const Cell& cell : column.cells) {
+      if (is_beyond(column, cell, telemetry)) slow[cell.unit].insert(load_of(column));
+    }
+  }
+  return slow;
+}
+
+// True if other rows, repetitions or, for a long load, another load confirm the cell.
+bool is_confirmed(const Column& column, const Cell& cell, const SlowLoads& slow) {
+  if (cell.rows > 1 || cell.repeated || column.metric == "capacity_gb") return true;
+  return is_long_load(column.name) && slow.at(cell.unit).size() > 1;
+}
+
 // Marks the outlier cells and their values.
-void mark(Column& column, std::vector<Comparison>& comparisons, const RankTelemetry& telemetry) {
-  std::map<Unit, bool> out;  // by unit: whether other rows or repetitions confirm that it is an outlier
-  double limit = limit_of(column, column.cells.front());
-  const double slowest_by_power = slowest_of(column.context->ranks.size(), true);
+void mark(Column& column, std::vector<Comparison>& comparisons, const RankTelemetry& telemetry, const SlowLoads& slow) {
+  std::map<Unit, bool> out;  // by unit: whether it is confirmed that it is an outlier
   for (Cell& cell : column.cells) {
-    limit = limit_of(column, cell);
+    if (!is_beyond(column, cell, telemetry)) continue;
     const auto by_power = slower_by_power(column, cell, telemetry);
-    if (cell.shortfall <= limit || (by_power && *by_power <= slowest_by_power)) continue;
-    const bool confirmed = cell.rows > 1 || cell.repeated || !is_brief(column.name, column.metric);
-    cell.out = confirmed && !(by_power && *by_power <= doubtful_by_power);
+    cell.out = is_confirmed(column, cell, slow) && !(by_power && *by_power <= doubtful_by_power);
     out.emplace(cell.unit, cell.out);
   }
+  const double limit = limit_of(column, column.cells.back());
   column.limit = limit;
   for (const std::size_t row : column.rows) {
     Comparison& c = comparisons[row];
@@ -272,9 +299,10 @@ void fill_columns(UnitTable& table) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     Column& column = table.columns[i];
     limit(column, together);
-    mark(column, table.comparisons, table.telemetry);
     table.columns_of[column].push_back(i);
   }
+  const SlowLoads slow = slow_loads(table.columns, table.telemetry);
+  for (Column& column : table.columns) mark(column, table.comparisons, table.telemetry, slow);
 }
 
 }  // namespace shakedown

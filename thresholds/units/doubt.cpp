@@ -150,9 +150,9 @@ void add_collectives(const RowsByKey& measured, Doubts& doubts) {
 
 }  // namespace
 
-bool is_brief(const Key& name, const std::string& metric) {
-  return metric != "capacity_gb" && name.part("load") != "sustained" && !is_training(name.family());
-}
+bool is_long_load(const Key& name) { return name.part("load") == "sustained" || is_training(name.family()); }
+
+std::size_t confirming_repetitions(const Key& key) { return is_long_load(key) ? 2 : enough_repetitions; }
 
 double doubtful_shortfall(const Key& key, const PeerClass& kind) {
   if (kind.effect >= wide_effect) return kind.effect / 2;

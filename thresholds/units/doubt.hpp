@@ -17,8 +17,11 @@ namespace shakedown {
 /// only a warning.
 inline constexpr double open_shortfall = 0.15;
 
-/// False for long loads, which a short disturbance does not change. `name` is the name of a class.
-bool is_brief(const Key& name, const std::string& metric);
+/// True for sustained loads and training steps, which take seconds. `name` is the key of a row or of a class.
+bool is_long_load(const Key& name);
+
+/// Returns the number of measurements of a row that confirm a value if they agree: three, and two of a long load.
+std::size_t confirming_repetitions(const Key&);
 
 /// Returns the shortfall among peers from which a value is doubtful, if no other row confirms it.
 double doubtful_shortfall(const Key&, const PeerClass&);

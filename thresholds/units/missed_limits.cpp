@@ -69,6 +69,10 @@ std::optional<Limit> limit_by_rank(const Finding& f, const Benchmarks& benchmark
   return limit;
 }
 
+bool has_repetitions(const Benchmark& benchmark) {
+  return benchmark.rows.size() >= confirming_repetitions(benchmark.key);
+}
+
 bool fails(const Finding& f) { return f.status == Status::fail && f.counts(); }
 
 class Attributor {
@@ -104,7 +108,7 @@ class Attributor {
   }
 
   /// A step is as slow as its slowest GPU, but its finding is not by rank. If it would meet its limit without healthy
-  /// chips at their power limit, it is only a warning.
+  /// chips at their power limit, it is only a warning; without GPUs whose time is in doubt, it is inconclusive.
   void downgrade_steps() {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& f = findings_[i];
@@ -149,7 +153,7 @@ class Attributor {
     if (is_open) a.status = Status::inconclusive;
     if (!counts && !is_open) a.severity = Severity::warn;
     if (own.empty()) {
-      const bool repeated = benchmark.rows.size() >= enough_repetitions;
+      const bool repeated = has_repetitions(benchmark);
       a.reason = counts                ? "the whole fleet misses it"
                  : is_open && chip     ? slow_chip_text
                  : is_open && repeated ? "its repetitions differ, so it is not confirmed"
@@ -169,7 +173,7 @@ class Attributor {
     std::vector<RankValue> slow;
     for (const RankValue& v : values) {
       longest = std::max(longest, v.value);
-      if (slower_by_power(f.key, v.rank).value_or(1) <= doubtful_by_power) {
+      if (is_in_doubt(f.key, v.rank) || slower_by_power(f.key, v.rank).value_or(1) <= doubtful_by_power) {
         slow.push_back(v);
       } else {
         of_others = std::max(of_others, v.value);
@@ -181,12 +185,13 @@ class Attributor {
     for (const RankValue& v : slow) names.push_back("rank " + std::to_string(v.rank));
     names.resize(std::min(names.size(), max_offenders));
     const double limit = slowest_of(benchmark.context->ranks.size(), true);
-    const bool is_open =
-        std::ranges::any_of(slow, [&](const RankValue& v) { return *slower_by_power(f.key, v.rank) > limit; });
+    const auto is_chip = [&](const RankValue& v) { return slower_by_power(f.key, v.rank).value_or(0) > limit; };
+    const auto is_open = [&](const RankValue& v) { return is_in_doubt(f.key, v.rank) || is_chip(v); };
     Attribution a{.finding = index, .reason = "all ranks wait for " + joined(names)};
-    if (is_open) {
+    if (std::ranges::any_of(slow, is_open)) {
       a.status = Status::inconclusive;
-      a.reason += ": " + std::string(slow_chip_text);
+      a.reason += std::ranges::any_of(slow, is_chip) ? ": " + std::string(slow_chip_text)
+                                                     : ", whose work is not confirmed by another measurement";
     } else {
       a.severity = Severity::warn;
       a.reason = "a warning: " + a.reason + ", a chip with a low clock at the power limit";
@@ -239,10 +244,19 @@ class Attributor {
     return result;
   }
 
+  // True if the GPU is slow in this row, and nothing confirms that.
+  bool is_in_doubt(const Key& key, int rank) const {
+    return std::ranges::any_of(table_.comparisons, [&](const Comparison& c) {
+      if (c.key != key) return false;
+      const auto v = std::ranges::lower_bound(c.values, gpu_unit(rank), {}, &PeerValue::unit);
+      return v != c.values.end() && v->unit == gpu_unit(rank) && v->noted;
+    });
+  }
+
   // True if the work per clock is slow, so that the clock is not the reason for a missed limit of this row.
   bool slow_per_clock(const Key& key, int rank) const {
     for (const Comparison& c : table_.comparisons) {
-      if (c.key != key || c.metric != "tflops_per_ghz") continue;
+      if (c.key != key || (c.metric != "tflops_per_ghz" && c.metric != "tokens_per_s_per_ghz")) continue;
       const auto v = std::ranges::lower_bound(c.values, gpu_unit(rank), {}, &PeerValue::unit);
       return v != c.values.end() && v->unit == gpu_unit(rank) && v->shortfall > c.kind.effect;
     }
@@ -257,10 +271,10 @@ class Attributor {
     const PeerClass kind = *peer_class(f.key, f.metric);
     // A low clock affects all rows, so other rows, if there are any, show whether it is too low.
     const bool clock = kind.clocked && !slow_per_clock(f.key, v.rank);
-    const bool repeats = here.compared ? here.repeated : benchmark.rows.size() >= enough_repetitions;
+    const bool repeats = here.compared ? here.repeated : has_repetitions(benchmark);
     if (repeats && (!clock || limit.shortfall(v.value) > open_shortfall)) return Support::confirmed;
     const auto names = classes_of(f.key);
-    if (!is_brief(names.back(), f.metric)) return Support::confirmed;
+    if (clock && is_long_load(f.key)) return Support::confirmed;
     bool alone = true;
     for (const Key& name : names) {
       const LimitCount& count = table_.limits.at({name, f.metric}).at(unit_of(name, v.rank, v.from));
@@ -303,7 +317,7 @@ class Attributor {
     if (limit.kind == LimitKind::spread_max) {
       if (clocked) return kind_of_chip(here.shortfall, benchmark, telemetry().power_limited(v.rank));
       const bool by_class = here.compared && benchmark.context->ranks.size() >= large_fleet;
-      return benchmark.rows.size() >= enough_repetitions && !by_class ? Miss::own : Miss::noted;
+      return has_repetitions(benchmark) && !by_class ? Miss::own : Miss::noted;
     }
     if (is_fast_alone(f, limit, v, benchmark)) return Miss::noted;
     const Support support = support_of(f, limit, v, benchmark, here);

@@ -109,10 +109,13 @@ void measure_values(Comparison& comparison) {
                             : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
   for (PeerValue& v : comparison.values) {
     v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
-    // If one of three repetitions is nearly normal, a large shortfall of the median is a matter of chance.
+    // If one of three repetitions is nearly normal, a large shortfall of the median is a matter of chance. The median
+    // of two is their mean, so then any shortfall is.
     const double best = v.value * (1 + (low_is_good ? -0.01 : 0.01) * v.gain);
     const bool nearly_normal = shortfall_of(best, comparison.centre, low_is_good) < v.shortfall / 2;
-    if (v.repetitions == enough_repetitions && v.shortfall >= open_shortfall && nearly_normal) v.repetitions = 1;
+    const bool is_large = v.shortfall >= open_shortfall || v.repetitions == 2;
+    const bool is_few = v.repetitions >= confirming_repetitions(comparison.key) && v.repetitions <= enough_repetitions;
+    if (is_few && is_large && nearly_normal) v.repetitions = 1;
   }
 }
 
@@ -352,7 +355,7 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   finding.worst = finding.offenders.front();
   finding.part = part_of(c.example, c.metric, *c.context, out.front().unit.rank, out.front().unit.source());
   // A value of a short row is an outlier only if several rows or repetitions agree.
-  const bool twice = out.front().repetitions > 1 || (out.front().out && is_brief(c.key, c.metric));
+  const bool twice = out.front().repetitions > 1 || (out.front().out && c.metric != "capacity_gb");
   classify(finding, Code::peers, twice ? 2 : 1);
   finding.value = out.front().value;
   finding.detail = percent_text(out.front().shortfall) + (low_is_good ? " above" : " below") +
