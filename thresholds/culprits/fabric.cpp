@@ -26,11 +26,12 @@ constexpr double slow_single_rate = 0.9, slow_rate_of_uplink = 0.93;
 constexpr std::size_t min_rounds = 3;
 /// If at least this fraction of a leaf's hosts, or of a host's rails, is slow, it counts as most of them.
 constexpr double min_leaf_share = 0.6, min_rail_share = 0.75;
-/// In a fleet above 64 GPUs, a NIC is within the tails of healthy NICs up to this limit: NCCL reaches 0.92 to 0.98 of
-/// the rate of a NIC (docs/measuring.md), so the slowest NIC may be 6 % below the best, plus the scatter of pairs. A
-/// NIC that is 10 % slow must fail in fleets of all sizes. At most this fraction of the NICs, or one NIC, can be a
-/// tail.
-constexpr double min_rate_of_large_fleet = 0.925, max_tail_share = 0.001;
+/// In a fleet above 64 GPUs, a NIC may be healthy up to this limit: NCCL reaches 0.92 to 0.98 of the rate of a NIC
+/// (docs/measuring.md), so the slowest NIC may be 6 % below the best, plus the scatter of pairs. A NIC that is 10 %
+/// slow must fail in fleets of all sizes. The best of its rounds is up to this multiple of the scatter above its rate.
+constexpr double min_rate_of_large_fleet = 0.925, faulty_nic_rate = 0.9, max_deviations_of_best = 2.5;
+/// At most this fraction of the NICs, or one NIC, can be the slowest of healthy NICs.
+constexpr double max_tail_share = 0.001;
 /// Two hosts are a single pair, whose ends cannot be distinguished.
 constexpr std::size_t min_hosts = 3;
 
@@ -232,11 +233,12 @@ class FabricJudge {
                           rail_text(rail), slowness(x)),
               "add the leaf switch of each host to the site file (topology), and measure pairs again");
     }
+    const double limit =
+        std::max(min_rate_of_large_fleet, faulty_nic_rate + max_deviations_of_best * rounds_.scatter());
     std::vector<std::size_t> tails;  // indices of suspects
     for (const auto& [place, values] : rounds_.at) {
       if (!is_slow_nic(place, values)) continue;
-      if (name_nic(place, values.size()) && *rounds_.best(place) >= min_rate_of_large_fleet)
-        tails.push_back(out_.suspects.size() - 1);
+      if (name_nic(place, values.size()) && *rounds_.best(place) >= limit) tails.push_back(out_.suspects.size() - 1);
     }
     const auto nics = rounds_.at.size();
     const auto most_tails = std::max(1.0, max_tail_share * static_cast<double>(nics));

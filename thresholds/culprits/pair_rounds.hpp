@@ -69,6 +69,8 @@ struct PairRounds {
   bool low(const Place&) const;
   /// True if the scatter of all rounds does not explain a rate of `x` times the usual one.
   bool is_below_scatter(double x) const;
+  /// Returns the relative standard deviation of a rate around the slower of the best rates of its two ends.
+  double scatter() const { return scatter_; }
   /// Returns the number of NICs that are slow, but not below the scatter.
   std::size_t count_within_scatter() const;
   /// The exchanges between hosts whose rates are normal on all rails, or on all but one.

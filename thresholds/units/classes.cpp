@@ -225,7 +225,7 @@ std::optional<double> slower_by_power(const Column& column, const Cell& cell, co
 
 // True if the cell is slower than healthy units are, and not only because of the power cap.
 bool is_beyond(const Column& column, const Cell& cell, const RankTelemetry& telemetry) {
-  if (cell.shortfall <= limit_of(column, cell)) return false;
+  if (cell.shortfall <= column.limit || cell.shortfall <= limit_of(column, cell)) return false;
   const auto by_power = slower_by_power(column, cell, telemetry);
   return !by_power || *by_power > slowest_of(column.context->ranks.size(), true);
 }
