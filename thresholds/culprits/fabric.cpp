@@ -29,7 +29,7 @@ constexpr double min_leaf_share = 0.6, min_rail_share = 0.75;
 /// In a fleet above 64 GPUs, a NIC may be healthy up to this limit: NCCL reaches 0.92 to 0.98 of the rate of a NIC
 /// (docs/measuring.md), so the slowest NIC may be 6 % below the best, plus the scatter of pairs. A NIC that is 10 %
 /// slow must fail in fleets of all sizes. The best of its rounds is up to this multiple of the scatter above its rate.
-constexpr double min_rate_of_large_fleet = 0.925, faulty_nic_rate = 0.9, max_deviations_of_best = 2.5;
+constexpr double min_rate_of_large_fleet = 0.925, faulty_nic_rate = 0.9, max_deviations_of_best = 3.5;
 /// At most this fraction of the NICs, or one NIC, can be the slowest of healthy NICs.
 constexpr double max_tail_share = 0.001;
 /// Two hosts are a single pair, whose ends cannot be distinguished.
