@@ -62,6 +62,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   const auto plan = [&](const std::string& program, std::vector<std::string> flags) {
     flags.insert(flags.begin(), {programs.of(program), "--plan", "--tier=" + std::string(name(options.tier))});
     if (options.planned_ranks > 0) flags.push_back("--ranks=" + std::to_string(options.planned_ranks));
+    if (!options.storage_dir.empty()) flags.push_back("--storage-dir=" + options.storage_dir);
     const auto backend = backend_flags(options);
     flags.insert(flags.end(), backend.begin(), backend.end());
     auto job =
