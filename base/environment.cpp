@@ -43,6 +43,7 @@ const std::vector<Variable>& known_variables() {
       {"SHARED_FOLDER"},
       {"SLURM_NODE"},
       {"SNIFF"},
+      {"STORAGE_DIR"},
       {"THRESHOLDS"},
       {"TIER"},
       {"TIMEOUT"},

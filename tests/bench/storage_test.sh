@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The family storage as a program: two ranks, four hosts in namespaces of which one has a slow mount, and folders that are full,
 # read-only, missing, vanishing or on a server that does not answer.
-# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2054
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
 needs mpirun

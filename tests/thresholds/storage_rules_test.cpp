@@ -7,6 +7,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/site.hpp"
 
 namespace shakedown::storage_rules_test {
 namespace {
@@ -43,7 +44,7 @@ class StorageRules : public testing::Test {
 
 TEST_F(StorageRules, AreNoneWithoutTheFamily) {
   builder.add("hbm/op:copy/engine:sm/bytes:1073741824", "hbm_gb_per_s", 4000);
-  EXPECT_TRUE(rules_of_storage(nullptr, Measured{builder.results()}).empty());
+  EXPECT_TRUE(rules_of_storage({}, Measured{builder.results()}).empty());
 }
 
 TEST_F(StorageRules, NameTheHostBelowTheLimitOfTheSite) {

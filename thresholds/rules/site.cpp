@@ -267,7 +267,9 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     if (members.contains("contract")) add_contract(members.at("contract"), extended);
     if (members.contains("rules")) add_site_rules(members.at("rules"), extended);
   }
-  for (Rule& rule : rules_of_storage(site, measured)) extended.rules.push_back(std::move(rule));
+  const auto floors =
+      site == nullptr ? StorageFloors() : StorageFloors{site->storage, site->storage_source, site->file.string()};
+  for (Rule& rule : rules_of_storage(floors, measured)) extended.rules.push_back(std::move(rule));
   const auto said = site != nullptr && site->fabric ? site->fabric : fabric_as_read(measured);
   for (Rule& rule : rules_between_hosts(extended, said, measured)) extended.rules.push_back(std::move(rule));
   return extended;

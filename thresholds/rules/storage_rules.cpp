@@ -11,7 +11,7 @@ constexpr double max_visible_s = 1;
 
 }  // namespace
 
-std::vector<Rule> rules_of_storage(const Site* site, const Measured& measured) {
+std::vector<Rule> rules_of_storage(const StorageFloors& floors, const Measured& measured) {
   std::vector<Rule> rules;
   for (const auto& [key, benchmark] : measured.benchmarks) {
     if (key.family() != "storage") continue;
@@ -27,14 +27,13 @@ std::vector<Rule> rules_of_storage(const Site* site, const Measured& measured) {
       rules.push_back(std::move(rule));
       continue;
     }
-    if (site == nullptr) continue;
-    const auto floor = site->storage.find(op + "_gb_per_s");
-    if (floor == site->storage.end()) continue;
+    const auto floor = floors.by_metric.find(op + "_gb_per_s");
+    if (floor == floors.by_metric.end()) continue;
     rule.metric = floor->first;
     rule.every = Every::host;
     rule.limits.min = floor->second;
-    rule.source = site->storage_source;
-    rule.at = site->file.string();
+    rule.source = floors.source;
+    rule.at = floors.at;
     rules.push_back(std::move(rule));
   }
   return rules;
