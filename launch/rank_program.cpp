@@ -308,7 +308,7 @@ Ending RankProgram::run(Signals& signals) {
     const int most = may_be_one_host && !is_one_host ? max_starts_to_name_host : max_starts;
     if (starts >= most || gate_) {
       const auto each = starts == 1 ? "" : ", in each of " + std::to_string(starts) + " launches";
-      const auto what = named.empty() || rank_death(heard_) ? why : named + " in one of them, in others " + why;
+      const auto what = named.empty() || rank_death(heard_) ? why : "one launch: " + named + "; the others: " + why;
       throw CannotRun("ranks crashed during startup, before a measurement" + each + ": " + what +
                       "; the log has the launcher's messages");
     }

@@ -1,6 +1,7 @@
 #include "kernels/loader/loader.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/files.hpp"
@@ -63,7 +64,12 @@ void Loader::work(const std::stop_token& stop) {
     const auto slot = static_cast<std::size_t>(step % slots_.size());
     ++busy_;
     lock.unlock();
-    const auto error = input_error_of([&] { fill(step, slots_[slot]); });
+    std::string error;
+    try {
+      fill(step, slots_[slot]);
+    } catch (const std::exception& thrown) {  // belongs to the caller of take
+      error = thrown.what();
+    }
     lock.lock();
     --busy_;
     if (error_.empty()) error_ = error;

@@ -43,21 +43,21 @@ class ExchangeParts {
         left -= parts_.back();
       }
     }
+    sent_at_.resize(ranks_ * (ranks_ + 1));
+    received_at_.resize(ranks_ * (ranks_ + 1));
+    for (std::size_t one = 0; one < ranks_; ++one) {
+      for (std::size_t other = 0; other < ranks_; ++other) {
+        sent_at_[one * (ranks_ + 1) + other + 1] = sent_at_[one * (ranks_ + 1) + other] + of(one, other);
+        received_at_[one * (ranks_ + 1) + other + 1] = received_at_[one * (ranks_ + 1) + other] + of(other, one);
+      }
+    }
   }
 
   std::size_t of(std::size_t from, std::size_t to) const { return parts_[from * ranks_ + to]; }
-  /// Returns where the part for a rank begins in the sender's buffer.
-  std::size_t sent_at(std::size_t from, std::size_t to) const {
-    std::size_t at = 0;
-    for (std::size_t rank = 0; rank < to; ++rank) at += of(from, rank);
-    return at;
-  }
+  /// Returns where the part for a rank begins in the sender's buffer; for to = ranks, all bytes that it sends.
+  std::size_t sent_at(std::size_t from, std::size_t to) const { return sent_at_[from * (ranks_ + 1) + to]; }
   /// Returns where the part of a rank begins in the receiver's buffer.
-  std::size_t received_at(std::size_t from, std::size_t to) const {
-    std::size_t at = 0;
-    for (std::size_t rank = 0; rank < from; ++rank) at += of(rank, to);
-    return at;
-  }
+  std::size_t received_at(std::size_t from, std::size_t to) const { return received_at_[to * (ranks_ + 1) + from]; }
   std::size_t received(std::size_t to) const { return received_at(ranks_, to); }
   /// Returns the most bytes that any rank sends to others or receives from others.
   std::size_t busiest() const {
@@ -82,7 +82,7 @@ class ExchangeParts {
   }
 
   std::size_t ranks_;
-  std::vector<std::size_t> parts_;
+  std::vector<std::size_t> parts_, sent_at_, received_at_;
 };
 
 /// Returns the key, such as collectives/op:alltoallv/skew:2/dtype:f32/bytes:1073741824.

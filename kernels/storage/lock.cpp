@@ -44,7 +44,7 @@ class Lock final : public StorageWork {
     for (const auto count : taken) expected += count;
     const Descriptor file(::open(path().c_str(), O_RDWR | O_CLOEXEC));
     require(file.is_open(), path(), "cannot be opened");
-    lock(file.get(), F_WRLCK);
+    lock(file.get(), F_RDLCK);  // shared, so that no queue of ranks forms
     found = get(file.get());
     lock(file.get(), F_UNLCK);
     if (found == expected) return {expected, 0, ""};

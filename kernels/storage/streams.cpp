@@ -160,6 +160,7 @@ class Streams final : public StorageWork {
         const auto slot = block < BlockIo::depth ? block : finish();
         block_of[slot] = block;
         before(slot, block);
+        const TimedCall call(direction == Direction::write ? "write" : "read", path);
         io_->start(file.descriptor.get(), direction,
                    {slot, slots_.bytes(slot, size_of_block(block)), std::uint64_t{block} * block_bytes});
       }

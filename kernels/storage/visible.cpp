@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -60,10 +61,23 @@ class Visible final : public StorageWork {
   }
 
   void run() override {
+    const auto begin = Clock::now();
     attempt([&] { is_writer() ? put_in_place() : wait_for_file(); });
+    if (!is_writer_here() || writers_.size() == 1)
+      slowest_ = std::max(slowest_, std::chrono::duration<double>(Clock::now() - begin).count());
   }
 
-  void clear() override { found_ = {}; }
+  void clear() override {
+    found_ = {};
+    slowest_ = 0;
+  }
+
+ public:
+  /// Returns the longest time until this rank saw a file of another host, or of this host if there is no other. The
+  /// median over samples would hide it: in a part of the samples, the writer is on this host.
+  Metrics metrics() override { return {{"slowest_visible_s", slowest_}}; }
+
+ protected:
   Check check() override { return found_; }
 
   void remove_files() noexcept override {
@@ -76,7 +90,12 @@ class Visible final : public StorageWork {
   fs::path next() const { return folder() / "next"; }
   fs::path current() const { return folder() / "current"; }
   /// True if this rank writes the present version: the first ranks of all hosts take turns.
-  bool is_writer() const { return writers_[(version_ - 1) % writers_.size()] == group().rank(); }
+  int writer() const { return writers_[(version_ - 1) % writers_.size()]; }
+  bool is_writer() const { return writer() == group().rank(); }
+  bool is_writer_here() const {
+    const auto& hosts = group().hosts();
+    return hosts[static_cast<std::size_t>(writer())] == hosts[static_cast<std::size_t>(group().rank())];
+  }
 
   void put_in_place() {
     const TimedCall call("rename", next());
@@ -123,6 +142,7 @@ class Visible final : public StorageWork {
   std::vector<std::uint64_t> data_;
   std::vector<int> writers_;
   std::uint64_t version_ = 0;
+  double slowest_ = 0;
   Check found_;
 };
 

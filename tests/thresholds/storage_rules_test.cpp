@@ -62,18 +62,18 @@ TEST_F(StorageRules, NameTheHostBelowTheLimitOfTheSite) {
 
 TEST_F(StorageRules, LeaveRatesWithoutALimitUnjudgedAndShowThem) {
   builder.add(read, "read_gb_per_s", 11);
-  builder.add(visible, "visible_s", 0.01);
+  builder.add(visible, "visible_s", 0.01).by_rank("slowest_visible_s", Values(8, 0.01));
   const auto verdict = judged();
-  EXPECT_TRUE(finding(verdict, visible, "visible_s").good());
+  EXPECT_TRUE(finding(verdict, visible, "slowest_visible_s").good());
   ASSERT_EQ(verdict.unjudged.size(), 1U);
   EXPECT_EQ(verdict.unjudged.front().key.text(), read);
   EXPECT_EQ(verdict.unjudged.front().value, 11);
 }
 
 TEST_F(StorageRules, FailAFileThatARankSeesAfterMoreThanASecond) {
-  builder.add(visible, "visible_s", 3, Values{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3, 0.1});
+  builder.add(visible, "visible_s", 0.1).by_rank("slowest_visible_s", {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3, 0.1});
   const auto verdict = judged();
-  const auto& late = finding(verdict, visible, "visible_s");
+  const auto& late = finding(verdict, visible, "slowest_visible_s");
   EXPECT_EQ(late.status, Status::fail);
   EXPECT_EQ(late.worst->rank, 6);
 }

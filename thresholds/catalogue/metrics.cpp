@@ -251,6 +251,8 @@ constexpr std::array catalogue{
            .headline = 7, .shared = yes, .of_slowest = yes},
     Metric{.family = "storage", .name = "visible_s", .what = "time until a rank reads a file that another rank has renamed into place",
            .headline = 7, .of_slowest = yes},
+    Metric{.family = "storage", .name = "slowest_visible_s", .what = "longest time until a rank reads a file that another host has renamed",
+           .harmless = shown, .may_lack = shown},
     Metric{.family = "storage", .name = "lock_ms", .what = "time of a rank for one lock, while ranks of other hosts take it too",
            .headline = 7, .shared = yes, .of_slowest = yes},
     Metric{.family = "storage", .name = "fsync_ms", .what = "median time of fsync after all data are written", .harmless = shown, .may_lack = shown},

@@ -79,6 +79,24 @@ class Investigation {
     }
   }
 
+  /// Names the parts of a GPU that are slow, and those that are normal.
+  Diagnosis name_slow_parts(int rank, bool gemm, bool memory, bool ports, bool on_host) const {
+    const auto clock = telemetry().clock_shortfall(rank);
+    Diagnosis d = evidence_.diagnosis({on_host ? Cause::busy_core : Cause::slow_gpu}, {rank});
+    std::vector<std::string> slow, healthy;
+    (gemm ? slow : healthy).push_back("GEMM");
+    (memory ? slow : healthy).push_back(on_host ? "memory" : "HBM");
+    (ports ? slow : healthy).push_back("copies to and from the GPU");
+    const auto are = [](const std::vector<std::string>& parts, const char* state) {
+      const bool is_one = parts.size() == 1 && !parts.front().starts_with("copies");
+      return joined(parts, ", ", " and ") + (is_one ? " is " : " are ") + state;
+    };
+    d.detail = are(slow, "slow") + (healthy.empty() ? "" : "; " + are(healthy, "normal"));
+    if (clock && *clock < min_clock_shortfall)
+      d.detail += healthy.empty() ? "; the clock is normal" : ", and so is the clock";
+    return d;
+  }
+
   Diagnosis judge_rank(int rank, bool ports) const {
     const bool gemm = evidence_.is_slow(rank, Aspect::gemm), memory = evidence_.is_slow(rank, Aspect::memory);
     const auto clock = telemetry().clock_shortfall(rank);
@@ -89,18 +107,7 @@ class Investigation {
                                      : evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) +
                                                                    " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
     if (gemm || memory) {
-      Diagnosis d = evidence_.diagnosis({own}, {rank});
-      std::vector<std::string> slow, healthy;
-      (gemm ? slow : healthy).push_back("GEMM");
-      (memory ? slow : healthy).push_back(on_host ? "memory" : "HBM");
-      (ports ? slow : healthy).push_back("copies to and from the GPU");
-      const auto are = [](const std::vector<std::string>& parts, const char* state) {
-        const bool is_one = parts.size() == 1 && !parts.front().starts_with("copies");
-        return joined(parts, ", ", " and ") + (is_one ? " is " : " are ") + state;
-      };
-      d.detail = are(slow, "slow") + (healthy.empty() ? "" : "; " + are(healthy, "normal"));
-      if (clock && *clock < min_clock_shortfall)
-        d.detail += healthy.empty() ? "; the clock is normal" : ", and so is the clock";
+      Diagnosis d = name_slow_parts(rank, gemm, memory, ports, on_host);
       d.next = look;
       return d;
     }

@@ -135,7 +135,7 @@ struct NcclFacts {
   std::optional<std::string> nvls;  // "on" or "off"
   /// Inside hosts: "P2P" or "P2P,SHM"; between hosts: "NET".
   std::optional<std::string> transport, transport_between_hosts;
-  std::vector<NcclLink> links;  // links between ranks; those inside a host without P2P are first; at most most_links
+  std::vector<NcclLink> links;  // links between ranks; those inside a host without P2P are first; at most max_stored_links
   int links_left_out = 0;
 };
 

@@ -47,7 +47,7 @@ bool is_product(const Benchmark& benchmark) {
          benchmark.error() == nullptr && benchmark.waiver() == nullptr;
 }
 
-/// Returns the value of a rank in each repetition; nullopt if any is missing.
+/// Returns the median over the repetitions of a rank; nullopt if it has no value.
 std::optional<double> value_at(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
   const auto values = rank_values(benchmark, metric);
   return rank < values.size() ? std::optional<double>(values.at(rank)) : std::nullopt;

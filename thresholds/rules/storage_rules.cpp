@@ -20,7 +20,7 @@ std::vector<Rule> rules_of_storage(const StorageFloors& floors, const Measured& 
     rule.may_waive = true;  // no folder was named, or there is one rank
     const std::string op(key.part("op"));
     if (op == "visible") {
-      rule.metric = "visible_s";
+      rule.metric = "slowest_visible_s";
       rule.every = Every::rank;
       rule.limits.max = max_visible_s;
       rule.source = "NVIDIA's requirements of AI clouds 2.3: another node sees a file within 1 s";

@@ -1,5 +1,6 @@
 // Checks models.yaml and writes it as a constexpr table: models_table MODELS.yaml TABLE.hpp. If there is an error,
 // reports it with file, line and column, and writes nothing.
+#include <algorithm>
 #include <array>
 
 #include "base/text.hpp"

@@ -1,6 +1,6 @@
 // Decides how far each value and each host falls short of its peers. One-sided: a fast unit is never named.
 //
-// A GPU or link is judged by all rows of a class together: thresholds/units/classes.cpp. A host stands out if the rate
+// A GPU or link is judged by all rows of a class together: thresholds/units/unit.cpp. A host stands out if the rate
 // of its better ranks falls short of the median of the hosts by more than
 //   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
 // MAD and median: Rousseeuw and Croux 1993 (a factor 1.4826 makes the MAD of a normal distribution its standard
