@@ -159,14 +159,20 @@ TEST(AVerdict, DoesNotDependOnHowOftenARowWasMeasured) {
   std::size_t turn = 0, tried = 0;
   for (const std::string& folder : stored_runs()) {
     auto files = read_results(std::vector{root / folder});
-    const std::string before = outcome_of(files);
+    // On the host backend, a copy that is slow in each measurement is a warning, and in the only one it is none.
+    const bool on_host = files.front().context.backend == Backend::host;
+    const auto outcome = [&] {
+      const std::string text = outcome_of(files);
+      return on_host ? text.substr(0, text.find(';')) : text;
+    };
+    const std::string before = outcome();
     for (Results& file : files) {
       for (std::size_t i = 0, n = file.rows.size(); i < n; ++i) {
         if (!is_measured(file.rows[i]) || (!testing_support::is_nightly() && ++turn % 60 != 0)) continue;
         const auto rows = file.rows;
         for (const int times : {2, 3, 5}) {
           repeat_all(file.rows, rows[i].key, times);
-          EXPECT_EQ(outcome_of(files), before) << folder << ": " << rows[i].key << " " << times << " times";
+          EXPECT_EQ(outcome(), before) << folder << ": " << rows[i].key << " " << times << " times";
           ++tried;
           file.rows = rows;
         }

@@ -47,9 +47,7 @@ bool is_product(const Benchmark& benchmark) {
          benchmark.error() == nullptr && benchmark.waiver() == nullptr;
 }
 
-/// Returns the median over the repetitions of a rank; nullopt if it has no value.
-std::optional<double> value_at(const Benchmark& benchmark, const std::string& metric, std::size_t rank) {
-  const auto values = rank_values(benchmark, metric);
+std::optional<double> value_at(const RankValues& values, std::size_t rank) {
   return rank < values.size() ? std::optional<double>(values.at(rank)) : std::nullopt;
 }
 
@@ -108,15 +106,17 @@ class Comparer {
   };
 
   void read(const Benchmark& benchmark) {
+    const auto is_stored = [&](const ReferenceProduct& of) { return of.benchmark == benchmark.key; };
+    if (std::ranges::none_of(reference_.products, is_stored)) return;
+    const auto tflops = rank_values(benchmark, "tflops"), clock = rank_values(benchmark, "sm_mhz");
+    const auto temperature = rank_values(benchmark, "temperature_c");
     for (std::size_t rank = 0; rank < context_->ranks.size(); ++rank) {
       const auto tile = tile_of(benchmark, rank);
-      const auto product = std::ranges::find_if(reference_.products, [&](const ReferenceProduct& of) {
-        return tile && of.tile == *tile && of.benchmark == benchmark.key;
-      });
-      const auto tflops = value_at(benchmark, "tflops", rank), mhz = value_at(benchmark, "sm_mhz", rank);
-      const auto heat = value_at(benchmark, "temperature_c", rank);
-      if (product == reference_.products.end() || !tflops || !mhz || !heat || !(*mhz > 0)) continue;
-      const double work = *tflops * 1e6 / (product->flop_per_cycle * *mhz);
+      const auto product = std::ranges::find_if(
+          reference_.products, [&](const ReferenceProduct& of) { return is_stored(of) && tile && of.tile == *tile; });
+      const auto rate = value_at(tflops, rank), mhz = value_at(clock, rank), heat = value_at(temperature, rank);
+      if (product == reference_.products.end() || !rate || !mhz || !heat || !(*mhz > 0)) continue;
+      const double work = *rate * 1e6 / (product->flop_per_cycle * *mhz);
       Differences& of = by_rank_[rank];
       of.tflops.push_back(work * *mhz / product->sm_mhz - 1);
       of.work.push_back(work - 1);
