@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <thread>
 #include <vector>
 
 #include "base/archive.hpp"
@@ -19,6 +22,7 @@ namespace {
 
 /// With more ranks, the last of a queue would wait longer than the limit of a call on a file.
 constexpr std::size_t max_ranks = 16;
+constexpr std::chrono::microseconds held{200};
 
 class Lock final : public StorageWork {
  public:
@@ -80,7 +84,9 @@ class Lock final : public StorageWork {
     require(file.is_open(), path(), "cannot be opened");
     for (int i = 0; i < locks_of_rank; ++i) {
       lock(file.get(), F_WRLCK);
-      put(file.get(), get(file.get()) + 1);
+      const auto before = get(file.get());
+      std::this_thread::sleep_for(held);  // without a pause, two ranks with the lock would seldom meet
+      put(file.get(), before + 1);
       lock(file.get(), F_UNLCK);
       ++taken_;
     }

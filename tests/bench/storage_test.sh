@@ -94,7 +94,7 @@ if has bindfs; then
   expect "  by its name" grep -q nodec judged
   expect "  and no other host" eval '! grep -q "node[abd]" <(grep -E "^(slow node|[ a-z]*fail)" judged)'
   expect "  and no file is left" left_nothing disk
-  limit=300 run not0 "${four[@]}" '--benchmark_filter=op:lock'
+  limit=300 run not0 "${four[@]}" '--benchmark_filter=op:lock' --benchmark_repetitions=3
   expect "a lock that one host takes only for itself fails the row" prints 'op:lock.*ERROR'
 fi
 finish
