@@ -23,6 +23,7 @@ constexpr std::uint64_t format_of_file = 0x31736e656b6f7473;  // "stokens1"
 constexpr std::size_t header_words = 2;                       // the format and the number of documents
 constexpr std::size_t shortest = 32, longest = 2047;
 constexpr Token vocabulary = 50'000;
+constexpr const char* cannot_write = "a file of tokens cannot be written; free space there";
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const char* what) {
   throw InputError(fmt::format("{}: {}: {}", path.string(), what, std::generic_category().message(errno)));
@@ -31,7 +32,7 @@ constexpr Token vocabulary = 50'000;
 template <class T>
 void write_values(const Descriptor& file, const std::filesystem::path& folder, const std::vector<T>& values) {
   const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  if (!write_all(file.get(), bytes)) refuse(folder, "a file of tokens cannot be written; free space there");
+  if (!write_all(file.get(), bytes)) refuse(folder, cannot_write);
 }
 
 Descriptor nameless_file(const std::filesystem::path& folder) {
@@ -80,7 +81,7 @@ Descriptor make_corpus(const std::filesystem::path& folder, const MadeCorpus& ma
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = made.token(d, i);
     write_values(file, folder, tokens);
   }
-  if (::fsync(file.get()) != 0) refuse(folder, "a file of tokens cannot be written; free space there");
+  if (::fsync(file.get()) != 0) refuse(folder, cannot_write);
   return file;
 }
 

@@ -32,6 +32,10 @@ class Visible final : public StorageWork {
   explicit Visible(const Spec& spec) : StorageWork(spec), data_(file_bytes / sizeof(std::uint64_t)) {}
   ~Visible() override { remove_files(); }
 
+  /// Returns the longest time until this rank saw a file of another host, or of this host if there is no other. The
+  /// median over samples would hide it: in a part of the samples, the writer is on this host.
+  Metrics metrics() override { return {{"slowest_visible_s", slowest_}}; }
+
  protected:
   void prepare_files() override {
     const auto& hosts = group().hosts();
@@ -71,13 +75,6 @@ class Visible final : public StorageWork {
     found_ = {};
     slowest_ = 0;
   }
-
- public:
-  /// Returns the longest time until this rank saw a file of another host, or of this host if there is no other. The
-  /// median over samples would hide it: in a part of the samples, the writer is on this host.
-  Metrics metrics() override { return {{"slowest_visible_s", slowest_}}; }
-
- protected:
   Check check() override { return found_; }
 
   void remove_files() noexcept override {
