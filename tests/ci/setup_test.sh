@@ -22,4 +22,12 @@ run 0 "${fakes[@]}" "$root/ci/setup" --tests
 expect "  but where it is wanted" grep -q 'install.* slurm-wlm$' apt.log
 run 2 "${fakes[@]}" "$root/ci/setup" --nosuch
 
+# A machine without the network.
+printf '#!/bin/sh\nexit 100\n' >bin/apt-get
+printf '#!/bin/sh\ncase "$*" in *liburing*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
+run 0 "${fakes[@]}" "$root/ci/setup"
+expect "an optional package that cannot be installed is named, and no error" says "missing: liburing-dev; storage is measured without io_uring"
+printf '#!/bin/sh\ncase "$*" in *liburing* | *yaml-cpp*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
+run 3 "${fakes[@]}" "$root/ci/setup"
+expect "a required one is an error" says "missing: .*libyaml-cpp-dev.*; they cannot be installed"
 finish

@@ -72,9 +72,13 @@ run 0 "$build/bin/shakedown" archive --results=work/results/theirs --out=after
 expect "  and after the attack the folder is archived" test -s after
 
 # A folder shared by a group of operators.
-mkdir -m 2775 shared && chgrp 65534 shared
-run 0 setpriv --reuid=65533 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared
-run 0 setpriv --reuid=65532 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared
-expect "operators of one group share a folder of results" eval '[[ $(ls -d shared/2* | wc -l) == 2 && $(stat -c %u shared/2* | sort -u | wc -l) == 2 ]]'
-expect "  and latest leads to the last run" eval '[[ $(stat -L -c %u shared/latest) == 65532 ]]'
+if other test -x "$build/bin/shakedown"; then
+  mkdir -m 2775 shared && chgrp 65534 shared
+  run 0 setpriv --reuid=65533 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared
+  run 0 setpriv --reuid=65532 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared
+  expect "operators of one group share a folder of results" eval '[[ $(ls -d shared/2* | wc -l) == 2 && $(stat -c %u shared/2* | sort -u | wc -l) == 2 ]]'
+  expect "  and latest leads to the last run" eval '[[ $(stat -L -c %u shared/latest) == 65532 ]]'
+else
+  echo "SKIP: a part that needs a folder of the build that other users can enter"
+fi
 finish

@@ -400,7 +400,7 @@ TEST(Peers, SeeTwoPercentThatAllRowsOfAClassAgreeOn) {
 }
 
 /// GEMM of 8 GPUs. Rank 5 is slow only under sustained load, and then has these TFLOPS per GHz.
-ResultsBuilder slow_under_load(std::initializer_list<double> measurements) {
+ResultsBuilder slow_under_load(const std::vector<double>& measurements) {
   ResultsBuilder builder(8);
   for (const char* type : {"bf16", "f16"}) {
     builder.add("gemm/dtype:" + std::string(type) + "/m:8192/n:8192/k:8192", "tflops", 670, values(8, 670))
@@ -415,9 +415,9 @@ ResultsBuilder slow_under_load(std::initializer_list<double> measurements) {
 }
 
 TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadIfASecondMeasurementConfirmsIt) {
-  for (const auto& [measurements, status] : {std::pair{std::initializer_list<double>{456}, Status::inconclusive},
-                                             {{456, 456}, Status::fail},
-                                             {{440, 480}, Status::inconclusive}}) {
+  using Case = std::pair<std::vector<double>, Status>;
+  for (const auto& [measurements, status] :
+       {Case{{456}, Status::inconclusive}, Case{{456, 456}, Status::fail}, Case{{440, 480}, Status::inconclusive}}) {
     const auto found = outliers(judged(slow_under_load(measurements)));
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].key, gemm + "/load:sustained");
