@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
+#include "kernels/ops/burn.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/exchange.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
@@ -169,6 +170,10 @@ TEST_F(OnGpu, ExchangesUnequalPartsOfOneRank) {
   for (const std::size_t bytes : {std::size_t{4}, std::size_t{1004}, std::size_t{16} << 20}) {
     expect_work_is_checked(ExchangeSpec{bytes, 1, 2}, bytes / 4);
   }
+}
+
+TEST_F(OnGpu, MultipliesAndCopiesAtTheSameTime) {
+  expect_work_is_checked(BurnSpec{{DType::bf16, 1024, 1024, 1024}, Engine::ce, std::size_t{16} << 20}, 1);
 }
 
 TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
