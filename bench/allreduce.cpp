@@ -1,9 +1,11 @@
 // AllReduce: the sum over all ranks, for sizes from 8 bytes (latency) to gigabytes (bandwidth). Variants: place:in
 // works in place; launch:graph captures a batch once and replays it; timing:single launches operations one by one and
-// measures tail latency.
+// measures tail latency. On request, via:net sends all data over the network, also between the ranks of a host.
 //
 //   mpirun -np 4 build/bench/bench_allreduce --benchmark_format=json > allreduce.json
+//   mpirun -np 8 build/bench/bench_allreduce --benchmark_filter=via:net
 #include <set>
+#include <string>
 
 #include "bench/collective.hpp"
 
@@ -35,6 +37,19 @@ void add_one_by_one(Session& session, std::size_t bytes, int samples) {
 void add_inside_hosts(Session& session, const Sizes& sizes) {
   for (const auto bytes : sizes) {
     add_inside_hosts(session, CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes});
+  }
+}
+
+/// Adds AllReduces that load each host's NICs, also between the ranks of one host. NCCL's settings for this apply to
+/// the whole process, so a filter must name these rows.
+void add_over_network(Session& session) {
+  if (session.ranks() == 1 || session.options().filter.find("via:net") == std::string::npos) return;
+  const Sizes sizes = session.has_gpus() ? Sizes{8, mib, 128 * mib, gib} : Sizes{8, mib, 16 * mib};
+  for (const auto bytes : sizes) {
+    CollectiveSpec spec{CollectiveOp::all_reduce, DType::f32, bytes, session.ranks()};
+    spec.via = Via::net;
+    add(session, spec);
+    add_inside_hosts(session, spec);
   }
 }
 
@@ -87,6 +102,7 @@ void register_on_hosts(Session& session) {
 void register_allreduce(Session& session) {
   if (session.gate()) return register_for_gate(session);
   session.has_gpus() ? register_on_gpus(session) : register_on_hosts(session);
+  add_over_network(session);
 }
 
 }  // namespace shakedown

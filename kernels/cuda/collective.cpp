@@ -2,6 +2,7 @@
 // that is only moved consists of words that depend on position and rank. Data that is summed consists of integers whose
 // sums are exact. All elements are therefore checked without a tolerance.
 #include <chrono>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -55,6 +56,27 @@ std::string warm_up(Work& work, const Gpu& gpu, Communicators& communicators, bo
   return communicators.first_run(step, whole);
 }
 
+/// Returns the transports of an operation over the network only, such as "NET/IB/0/GDRDMA, NET/IB/1/GDRDMA". Errors:
+/// Unsupported if NCCL used another transport or does not report it. Such a row must fail, because its rate says
+/// nothing about the NICs.
+std::string network_transports(const std::set<std::string>& transports) {
+  constexpr bool asked_by_name = true;
+  if (transports.empty()) {
+    throw Unsupported(
+        "via:net: NCCL does not report its transports; unset NCCL_DEBUG, or set it to INFO with NCCL_DEBUG_FILE",
+        asked_by_name);
+  }
+  std::string all;
+  for (const auto& transport : transports) {
+    if (!transport.starts_with("NET/")) {
+      throw Unsupported("via:net: NCCL used " + transport + ", not the network; this row does not measure the NICs",
+                        asked_by_name);
+    }
+    all += (all.empty() ? "" : ", ") + transport;
+  }
+  return all;
+}
+
 class Collective final : public Work {
  public:
   Collective(const CollectiveSpec& spec, const Gpu& gpu, Communicators& communicators)
@@ -73,7 +95,7 @@ class Collective final : public Work {
   void connect(Group& world) override {
     Group& group = group_of(spec_, world);
     const bool whole = spec_.scope == Scope::world && !group.patience();
-    const auto made = communicators_.of(group, whole);
+    const auto made = communicators_.of(group, whole, spec_.via);
     communicator_ = &made.communicator;
     if (in_place() && group.size() == 1) {
       throw Unsupported("an in-place AllReduce on one rank is a no-op: there is nothing to measure");
@@ -82,6 +104,9 @@ class Collective final : public Work {
     reset();
     chosen_ = warm_up(*this, gpu_, communicators_, whole);  // also connects the peers before any graph capture
     if (made.fresh && !group.patience()) settle(group);
+    if (spec_.via == Via::net) {
+      chosen_ += (chosen_.empty() ? "" : ", ") + network_transports(communicators_.transports());
+    }
   }
 
   void enqueue() override {

@@ -2,6 +2,7 @@
 #include "kernels/cuda/communicator.hpp"
 
 #include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <span>
 #include <stdexcept>
@@ -113,7 +114,26 @@ ncclResult_t Communicator::state() const {
   return state;
 }
 
-Communicators::Made Communicators::of(Group& group, bool whole) {
+/// Sets the path of all communicators of this process. The settings remain set, because NCCL reads NCCL_SHM_DISABLE at
+/// its first connection, which may be later than the first communicator (2.28, shm.cc).
+void Communicators::settle_path(Via via) {
+  if (!via_ && via == Via::net) {
+    constexpr int replace = 1;
+    setenv("NCCL_P2P_DISABLE", "1", replace);
+    setenv("NCCL_SHM_DISABLE", "1", replace);
+    setenv("NCCL_NVLS_ENABLE", "0", replace);
+  }
+  if (!via_) via_ = via;
+  if (*via_ == via) return;
+  constexpr bool asked_by_name = true;
+  throw Unsupported(
+      "via:net: NCCL reads the settings of its transports once, and other rows of this process have other settings; "
+      "measure these rows in a launch of their own (--benchmark_filter=via:net)",
+      asked_by_name);
+}
+
+Communicators::Made Communicators::of(Group& group, bool whole, Via via) {
+  settle_path(via);
   std::shared_ptr<Communicator> made;
   {
     const std::lock_guard lock(mutex_);
@@ -140,7 +160,11 @@ void Communicators::leave(Group& group) {
 
 std::string Communicators::first_run(const std::function<void()>& step, bool whole) {
   const auto log = listener_.during(step);
-  if (whole) links_.insert(log.links.begin(), log.links.end());
+  if (via_ == Via::net) {
+    for (const auto& link : log.links) transports_.insert(link.via);
+  } else if (whole) {
+    links_.insert(log.links.begin(), log.links.end());
+  }
   return log.algorithm;
 }
 

@@ -16,6 +16,7 @@
 #include "base/group.hpp"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/nccl_listener.hpp"
+#include "kernels/ops/collective.hpp"
 
 namespace shakedown::cuda {
 
@@ -70,8 +71,9 @@ class Communicators {
   };
   /// Returns the communicator of the group, and creates it if necessary. Collective over the group, which must outlive
   /// this object or be left. `whole`: the group contains all ranks of the job, so the links that NCCL reports belong to
-  /// these ranks.
-  Made of(Group&, bool whole = true);
+  /// these ranks. With Via::net, NCCL uses neither peer memory nor shared memory nor NVLS. NCCL reads these settings
+  /// once, so all communicators of a process have the same `via`. Errors: Unsupported if an earlier one has another.
+  Made of(Group&, bool whole = true, Via = Via::any);
 
   /// Releases the communicator of the group. Collective over it.
   void leave(Group&);
@@ -81,8 +83,12 @@ class Communicators {
   /// ranks other than 0, and if NCCL does not log its choice; it does with NCCL_DEBUG_SUBSYS=TUNING.
   std::string first_run(const std::function<void()>& step, bool whole = true);
 
-  /// Returns the links made so far that this rank knows of.
+  /// Returns the links made so far that this rank knows of; none with Via::net, because they are not the machine's
+  /// usual ones.
   std::vector<NcclLink> links() const { return {links_.begin(), links_.end()}; }
+
+  /// Returns the transports that NCCL reported with Via::net, such as "NET/IB/0/GDRDMA"; empty if it reported none.
+  const std::set<std::string>& transports() const { return transports_; }
 
   /// Waits for the event and meanwhile watches the communicators. Errors: those of Communicator::look.
   void wait(cudaEvent_t);
@@ -95,10 +101,13 @@ class Communicators {
 
  private:
   std::vector<std::shared_ptr<Communicator>> all() const;
+  void settle_path(Via);
 
   NcclListener listener_;
   std::function<void()> sign_ = [] {};
+  std::optional<Via> via_;  // unknown before the first communicator
   std::set<NcclLink> links_;
+  std::set<std::string> transports_;
   mutable std::mutex mutex_;  // guards the members below
   std::map<const Group*, std::shared_ptr<Communicator>> by_group_;
   bool aborted_ = false;

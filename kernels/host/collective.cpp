@@ -1,13 +1,17 @@
-// Collectives between the ranks through MPI, f32; AllReduce also in f64 and in place. Data that is only moved consists
-// of words that depend on position and rank. Data that is summed consists of integers whose sums are exact.
+// Collectives between the ranks through MPI, f32; AllReduce also in f64, in place and over TCP only. Data that is only
+// moved consists of words that depend on position and rank. Data that is summed consists of integers whose sums are
+// exact.
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/host/tcp_ring.hpp"
 #include "kernels/ops/collective.hpp"
 
 namespace shakedown::host {
@@ -32,6 +36,7 @@ class Collective final : public Work {
     if (in_place() && group_->size() == 1) {
       throw Unsupported("an in-place AllReduce on one rank is a no-op: there is nothing to measure");
     }
+    if (spec_.via == Via::net) ring_.emplace(*group_);
   }
 
   void enqueue() override {
@@ -41,7 +46,7 @@ class Collective final : public Work {
     const int rank = group_->rank();
     const int next = next_rank(rank, spec_.ranks), previous = previous_rank(rank, spec_.ranks);
     switch (spec_.op) {
-      case CollectiveOp::all_reduce: return group_->sum(in, out);
+      case CollectiveOp::all_reduce: return ring_ ? ring_->sum(in, out) : group_->sum(in, out);
       case CollectiveOp::all_gather: return group_->all_gather(std::as_bytes(in), std::as_writable_bytes(out));
       case CollectiveOp::reduce_scatter:
         if constexpr (std::is_same_v<T, float>) return group_->reduce_scatter(in, out);
@@ -118,6 +123,7 @@ class Collective final : public Work {
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return true; }
   bool on_host() const override { return spec_.scope == Scope::node; }
+  std::string chosen() const override { return ring_ ? "TCP/" + ring_->interface() : ""; }
 
   void corrupt() override {
     const auto checked = has_output(spec_, group_->rank()) ? last_output() : std::span<T>(in_);
@@ -150,6 +156,7 @@ class Collective final : public Work {
   CollectiveLayout layout_;
   reference::Addends addends_;
   Group* group_ = nullptr;
+  std::optional<TcpRing> ring_;  // only for an AllReduce over the network
   Trail trail_;
   std::vector<T> in_;
   Mapping outputs_;

@@ -17,6 +17,7 @@ enum class Place { out, in };  // whether the output has its own buffer or repla
 /// Whether operations are queued one by one, or a batch is recorded once and replayed.
 enum class Launch { stream, graph };
 enum class Scope { world, node };  // whether it runs between all ranks, or within each host on all hosts at once
+enum class Via { any, net };  // whether the library chooses the path, or all data crosses the network, also in a host
 
 constexpr auto words(CollectiveOp) {
   return names("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv");
@@ -25,7 +26,7 @@ constexpr auto words(CollectiveOp) {
 /// One operation between the `ranks` ranks of a group. `bytes` is the size as nccl-tests defines it: the total over all
 /// ranks for all_gather, reduce_scatter and alltoall, and one rank's buffer for the other operations. Rank 0 is the
 /// root. sendrecv is a ring in which each rank sends to the next rank; with two ranks, optionally only one sends
-/// (`sender`). Only all_reduce can be in place or from a graph.
+/// (`sender`). Only all_reduce can be in place, from a graph or over the network only.
 struct CollectiveSpec {
   static constexpr std::string_view description = "a collective";
 
@@ -37,6 +38,7 @@ struct CollectiveSpec {
   Launch launch = Launch::stream;
   Scope scope = Scope::world;
   std::optional<int> sender = std::nullopt;
+  Via via = Via::any;
 };
 
 /// Buffer sizes of a collective: the part that one rank sends to or receives from one other rank, and the whole buffers
@@ -53,8 +55,8 @@ inline CollectiveLayout layout(const CollectiveSpec& s) {
     const std::string what = s.op == CollectiveOp::all_reduce ? "an AllReduce" : "a collective";
     throw std::invalid_argument(what + " needs a positive whole number of elements");
   }
-  if (s.op != CollectiveOp::all_reduce && (s.place == Place::in || s.launch == Launch::graph)) {
-    throw std::invalid_argument("only an AllReduce has a variant in place or from a graph");
+  if (s.op != CollectiveOp::all_reduce && (s.place == Place::in || s.launch == Launch::graph || s.via == Via::net)) {
+    throw std::invalid_argument("only an AllReduce has a variant in place, from a graph or over the network only");
   }
   if (s.op == CollectiveOp::all_reduce || s.op == CollectiveOp::broadcast || s.op == CollectiveOp::reduce ||
       s.op == CollectiveOp::sendrecv) {
@@ -72,13 +74,14 @@ inline CollectiveLayout layout(const CollectiveSpec& s) {
 }
 
 /// collectives/op:all_gather/dtype:f32/bytes:1048576. AllReduce, the oldest operation, has its own family:
-/// allreduce/dtype:f32/bytes:1048576, optionally followed by /place:in or /launch:graph.
+/// allreduce/dtype:f32/bytes:1048576, optionally followed by /place:in, /launch:graph or /via:net.
 inline std::string key(const CollectiveSpec& s) {
   Key key(s.op == CollectiveOp::all_reduce ? "allreduce" : "collectives");
   if (s.op != CollectiveOp::all_reduce) key.set("op", s.op);
   key.set("dtype", s.dtype).set("bytes", s.bytes);
   if (s.place == Place::in) key.set("place", "in");
   if (s.launch == Launch::graph) key.set("launch", "graph");
+  if (s.via == Via::net) key.set("via", "net");
   if (s.scope == Scope::node) key.set("scope", "node");
   return key.text();
 }

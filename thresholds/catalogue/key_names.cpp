@@ -39,6 +39,7 @@ constexpr std::array words_of_parts{
     Word{"numa", "far", "far NUMA node"},
     Word{"place", "in", "in place"},
     Word{"launch", "graph", "from a graph"},
+    Word{"via", "net", "over the network only"},
     Word{"timing", "single", "one by one"},
     Word{"data", "zeros", "zeros"},
     Word{"ranks", "even", "even ranks"},

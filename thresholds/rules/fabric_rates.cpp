@@ -103,7 +103,7 @@ std::vector<Rule> rules_between_hosts(const Profile& profile, const std::optiona
                              fabric->host_gb_per_s()};
     const bool large = key.number("bytes").value_or(0) >= bandwidth_bound;
     const bool plain = key.part("place").empty() && key.part("launch").empty() && key.part("timing").empty() &&
-                       key.part("dtype") == "f32";
+                       key.part("via").empty() && key.part("dtype") == "f32";
     const auto one_host = rate_of_one_host(profile, measured.benchmarks, benchmark);
     const auto expect = [&](double limit, double part, const char* what) {
       const double expected = one_host ? std::min(limit, *one_host) : limit;

@@ -176,6 +176,15 @@ TEST_F(OnGpu, MultipliesAndCopiesAtTheSameTime) {
   expect_work_is_checked(BurnSpec{{DType::bf16, 1024, 1024, 1024}, Engine::ce, std::size_t{16} << 20}, 1);
 }
 
+TEST_F(OnGpu, RefusesSumsOverTheNetworkAfterOtherSums) {
+  CollectiveSpec spec{CollectiveOp::all_reduce, DType::f32, 4096};
+  const auto usual = device_->prepare(spec);
+  usual->connect(group_);
+  spec.via = Via::net;
+  const auto over_network = device_->prepare(spec);
+  EXPECT_TRUE(contains(message_of([&] { over_network->connect(group_); }), "in a launch of their own"));
+}
+
 TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
   const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4096});
   work->connect(group_);

@@ -484,6 +484,15 @@ TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
   EXPECT_THROW(work->connect(group_), std::logic_error);
 }
 
+TEST_F(HostBackend, RefusesASumOverTheNetworkOfOneRank) {
+  CollectiveSpec spec{CollectiveOp::all_reduce, DType::f32, 8};
+  spec.via = Via::net;
+  EXPECT_EQ(key(spec), "allreduce/dtype:f32/bytes:8/via:net");
+  EXPECT_THROW(device_->prepare(spec)->connect(group_), Unsupported);
+  spec.op = CollectiveOp::alltoall;
+  EXPECT_THROW(device_->prepare(spec), std::invalid_argument);
+}
+
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(GemmSpec{DType::mxfp8, 32, 32, 32}), Unsupported);
