@@ -1,11 +1,14 @@
 // AllReduce: the sum over all ranks, for sizes from 8 bytes (latency) to gigabytes (bandwidth). Variants: place:in
 // works in place; launch:graph captures a batch once and replays it; timing:single launches operations one by one and
-// measures tail latency. On request, via:net sends all data over the network, also between the ranks of a host.
+// measures tail latency. On request, via:net sends all data over the network, also between the ranks of a host,
+// and memory:symmetric uses NCCL's symmetric windows.
 //
 //   mpirun -np 4 build/bench/bench_allreduce --benchmark_format=json > allreduce.json
 //   mpirun -np 8 build/bench/bench_allreduce --benchmark_filter=via:net
+//   NCCL_NVLS_ENABLE=0 mpirun -np 2 build/bench/bench_allreduce --benchmark_filter='launch:graph'
 #include <set>
 #include <string>
+#include <utility>
 
 #include "bench/collective.hpp"
 
@@ -53,6 +56,18 @@ void add_over_network(Session& session) {
   }
 }
 
+/// Adds small AllReduces in symmetric memory from a graph. The same sizes in plain memory are among the usual rows.
+void add_in_symmetric_memory(Session& session) {
+  if (session.ranks() == 1) return;
+  for (const auto bytes : Sizes{8, 64, kib, 4 * kib, 64 * kib}) {
+    CollectiveSpec spec{CollectiveOp::all_reduce, DType::f32, bytes, session.ranks(), Place::out, Launch::graph};
+    spec.memory = Memory::symmetric;
+    Measurement row = measurement_of(spec, figures_of(spec));
+    row.on_request = true;
+    session.add(std::move(row));
+  }
+}
+
 /// Returns the sizes for which other people publish results: 1 MiB, 16 MiB, 1 GiB and 4 GiB (powers of two), and 1, 10,
 /// 100 and 1000 MiB.
 Sizes published() { return {mib, 10 * mib, 16 * mib, 100 * mib, 1000 * mib, gib, 4 * gib}; }
@@ -85,6 +100,7 @@ void register_on_gpus(Session& session) {
   const Sizes small{8, 64, kib, 4 * kib, 64 * kib, 256 * kib, 512 * kib};
   add(session, DType::f32, full ? sweep(512 * kib, 2, small) : small, Place::out, Launch::graph);
   add_inside_hosts(session, sizes);
+  add_in_symmetric_memory(session);
   add_one_by_one(session, 8, full ? 10000 : 1000);
   if (full) add_one_by_one(session, mib, 10000);
 }

@@ -1,7 +1,9 @@
-// Collectives through NCCL, f32, out of place; AllReduce also in f16 and bf16, in place, and from a CUDA graph. Data
+// Collectives through NCCL, f32, out of place; AllReduce also in f16 and bf16, in place, from a CUDA graph, and in
+// symmetric memory. Data
 // that is only moved consists of words that depend on position and rank. Data that is summed consists of integers whose
 // sums are exact. All elements are therefore checked without a tolerance.
 #include <chrono>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -10,6 +12,7 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
+#include "kernels/cuda/symmetric.hpp"
 #include "kernels/ops/collective.hpp"
 
 namespace shakedown::cuda {
@@ -87,8 +90,8 @@ class Collective final : public Work {
         gpu_(gpu),
         communicators_(communicators),
         trail_(in_place() ? Trail::apart(spec.bytes) : Trail(layout_.out)),
-        in_(in_place() ? trail_.room() : layout_.in),
-        own_out_(in_place() ? Buffer() : Buffer(trail_.room())) {
+        in_(buffer(in_place() ? trail_.room() : layout_.in)),
+        own_out_(in_place() ? Buffer() : buffer(trail_.room())) {
     addends_.sum_is_zero = in_place();
   }
 
@@ -101,9 +104,19 @@ class Collective final : public Work {
       throw Unsupported("an in-place AllReduce on one rank is a no-op: there is nothing to measure");
     }
     rank_ = group.rank();
+    if (is_symmetric()) {
+      in_window_.emplace(*communicator_, in_);
+      out_window_.emplace(*communicator_, own_out_);
+    }
     reset();
     chosen_ = warm_up(*this, gpu_, communicators_, whole);  // also connects the peers before any graph capture
     if (made.fresh && !group.patience()) settle(group);
+    if (is_symmetric() && !(in_window_->is_symmetric() && out_window_->is_symmetric())) {
+      throw Unsupported(
+          "memory:symmetric: NCCL has no symmetric memory between these ranks; it needs peer access between all GPUs, "
+          "on "
+          "one host");
+    }
     if (spec_.via == Via::net) {
       chosen_ += (chosen_.empty() ? "" : ", ") + network_transports(communicators_.transports());
     }
@@ -207,6 +220,8 @@ class Collective final : public Work {
   }
 
   bool in_place() const { return spec_.place == Place::in; }
+  bool is_symmetric() const { return spec_.memory == Memory::symmetric; }
+  Buffer buffer(std::size_t bytes) const { return is_symmetric() ? symmetric_buffer(bytes) : Buffer(bytes); }
   bool recorded() const { return spec_.launch == Launch::graph; }
   const Buffer& out() const { return in_place() ? in_ : own_out_; }
   std::size_t elements(std::size_t bytes) const { return bytes / size_of(spec_.dtype); }
@@ -253,6 +268,7 @@ class Collective final : public Work {
   Communicator* communicator_ = nullptr;
   Trail trail_;
   Buffer in_, own_out_;
+  std::optional<SymmetricWindow> in_window_, out_window_;
   Recording recording_;  // destroyed before the buffers that it refers to
   int rank_ = 0;
   std::string chosen_;
@@ -263,6 +279,9 @@ class Collective final : public Work {
 std::unique_ptr<Work> make(const CollectiveSpec& spec, CudaDevice& device) {
   if (spec.op != CollectiveOp::all_reduce && spec.dtype != DType::f32) {
     throw Unsupported("the cuda backend has these collectives in f32 only, not " + std::string(name(spec.dtype)));
+  }
+  if (spec.memory == Memory::symmetric && spec.place == Place::in) {
+    throw std::invalid_argument("an AllReduce in symmetric memory is not in place");
   }
   nccl_type(spec.dtype);  // reports an unsupported type before the size is checked
   require_memory(footprint(spec));

@@ -50,6 +50,8 @@ class Buffer {
   Buffer() = default;
   /// Errors: Unsupported if the buffer does not fit into the free memory.
   explicit Buffer(std::size_t bytes, std::size_t granule = 16);
+  /// Takes over memory that is at least as large as `bytes` with its padding.
+  Buffer(DeviceMemory memory, std::size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
 
   static constexpr std::size_t shareable = std::size_t{2} << 20;
 

@@ -33,11 +33,19 @@ struct Release {
 template <class Handle, auto give_back>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Release<Handle, give_back>>;
 
+/// Frees memory of CUDA, or of NCCL if the function of NCCL is set.
+struct FreeMemory {
+  ncclResult_t (*nccl_free)(void*) = nullptr;
+  void operator()(void* memory) const noexcept {
+    nccl_free != nullptr ? static_cast<void>(nccl_free(memory)) : static_cast<void>(cudaFree(memory));
+  }
+};
+using DeviceMemory = std::unique_ptr<void, FreeMemory>;
+
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
-using DeviceMemory = Owned<void*, cudaFree>;
 using IpcMapping = Owned<void*, cudaIpcCloseMemHandle>;
 using BlasHandle = Owned<cublasLtHandle_t, &Blas::cublasLtDestroy>;
 using CublasHandle = Owned<cublasHandle_t, &Blas::cublasDestroy>;

@@ -166,6 +166,7 @@ class Collective final : public Work {
 
 std::unique_ptr<Work> make(const CollectiveSpec& spec, HostDevice&) {
   if (spec.launch == Launch::graph) throw Unsupported("the host backend has no graphs of operations");
+  if (spec.memory == Memory::symmetric) throw Unsupported("the host backend has no symmetric memory");
   if (spec.dtype == DType::f32) return std::make_unique<Collective<float>>(spec);
   if (spec.op == CollectiveOp::all_reduce && spec.dtype == DType::f64) {
     return std::make_unique<Collective<double>>(spec);

@@ -16,7 +16,8 @@ enum class CollectiveOp { all_reduce, all_gather, reduce_scatter, alltoall, broa
 enum class Place { out, in };  // whether the output has its own buffer or replaces the input
 /// Whether operations are queued one by one, or a batch is recorded once and replayed.
 enum class Launch { stream, graph };
-enum class Scope { world, node };  // whether it runs between all ranks, or within each host on all hosts at once
+enum class Scope { world, node };        // whether it runs between all ranks, or within each host on all hosts at once
+enum class Memory { plain, symmetric };  // whether NCCL knows the buffers of all ranks as windows at the same offsets
 enum class Via { any, net };  // whether the library chooses the path, or all data crosses the network, also in a host
 
 constexpr auto words(CollectiveOp) {
@@ -26,7 +27,8 @@ constexpr auto words(CollectiveOp) {
 /// One operation between the `ranks` ranks of a group. `bytes` is the size as nccl-tests defines it: the total over all
 /// ranks for all_gather, reduce_scatter and alltoall, and one rank's buffer for the other operations. Rank 0 is the
 /// root. sendrecv is a ring in which each rank sends to the next rank; with two ranks, optionally only one sends
-/// (`sender`). Only all_reduce can be in place, from a graph or over the network only.
+/// (`sender`). Only all_reduce can be in place, from a graph, over the network only or in
+/// symmetric memory.
 struct CollectiveSpec {
   static constexpr std::string_view description = "a collective";
 
@@ -39,6 +41,7 @@ struct CollectiveSpec {
   Scope scope = Scope::world;
   std::optional<int> sender = std::nullopt;
   Via via = Via::any;
+  Memory memory = Memory::plain;
 };
 
 /// Buffer sizes of a collective: the part that one rank sends to or receives from one other rank, and the whole buffers
@@ -55,8 +58,10 @@ inline CollectiveLayout layout(const CollectiveSpec& s) {
     const std::string what = s.op == CollectiveOp::all_reduce ? "an AllReduce" : "a collective";
     throw std::invalid_argument(what + " needs a positive whole number of elements");
   }
-  if (s.op != CollectiveOp::all_reduce && (s.place == Place::in || s.launch == Launch::graph || s.via == Via::net)) {
-    throw std::invalid_argument("only an AllReduce has a variant in place, from a graph or over the network only");
+  if (s.op != CollectiveOp::all_reduce &&
+      (s.place == Place::in || s.launch == Launch::graph || s.via == Via::net || s.memory == Memory::symmetric)) {
+    throw std::invalid_argument(
+        "only an AllReduce has a variant in place, from a graph, over the network only or in symmetric memory");
   }
   if (s.op == CollectiveOp::all_reduce || s.op == CollectiveOp::broadcast || s.op == CollectiveOp::reduce ||
       s.op == CollectiveOp::sendrecv) {
@@ -74,7 +79,7 @@ inline CollectiveLayout layout(const CollectiveSpec& s) {
 }
 
 /// collectives/op:all_gather/dtype:f32/bytes:1048576. AllReduce, the oldest operation, has its own family:
-/// allreduce/dtype:f32/bytes:1048576, optionally followed by /place:in, /launch:graph or /via:net.
+/// allreduce/dtype:f32/bytes:1048576, optionally followed by /place:in, /launch:graph, /via:net or /memory:symmetric.
 inline std::string key(const CollectiveSpec& s) {
   Key key(s.op == CollectiveOp::all_reduce ? "allreduce" : "collectives");
   if (s.op != CollectiveOp::all_reduce) key.set("op", s.op);
@@ -82,6 +87,7 @@ inline std::string key(const CollectiveSpec& s) {
   if (s.place == Place::in) key.set("place", "in");
   if (s.launch == Launch::graph) key.set("launch", "graph");
   if (s.via == Via::net) key.set("via", "net");
+  if (s.memory == Memory::symmetric) key.set("memory", "symmetric");
   if (s.scope == Scope::node) key.set("scope", "node");
   return key.text();
 }

@@ -40,6 +40,7 @@ constexpr std::array words_of_parts{
     Word{"place", "in", "in place"},
     Word{"launch", "graph", "from a graph"},
     Word{"via", "net", "over the network only"},
+    Word{"memory", "symmetric", "in symmetric memory"},
     Word{"timing", "single", "one by one"},
     Word{"data", "zeros", "zeros"},
     Word{"ranks", "even", "even ranks"},

@@ -185,6 +185,14 @@ TEST_F(OnGpu, RefusesSumsOverTheNetworkAfterOtherSums) {
   EXPECT_TRUE(contains(message_of([&] { over_network->connect(group_); }), "in a launch of their own"));
 }
 
+TEST_F(OnGpu, RefusesSymmetricMemoryWhereNcclMayCreateMulticastObjects) {
+  CollectiveSpec spec{CollectiveOp::all_reduce, DType::f32, 4096};
+  spec.memory = Memory::symmetric;
+  setenv("NCCL_NVLS_ENABLE", "1", 1);
+  EXPECT_TRUE(contains(message_of([&] { device_->prepare(spec); }), "set NCCL_NVLS_ENABLE=0"));
+  unsetenv("NCCL_NVLS_ENABLE");
+}
+
 TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
   const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4096});
   work->connect(group_);

@@ -493,6 +493,13 @@ TEST_F(HostBackend, RefusesASumOverTheNetworkOfOneRank) {
   EXPECT_THROW(device_->prepare(spec), std::invalid_argument);
 }
 
+TEST_F(HostBackend, HasNoSymmetricMemory) {
+  CollectiveSpec spec{CollectiveOp::all_reduce, DType::f32, 8};
+  spec.memory = Memory::symmetric;
+  EXPECT_EQ(key(spec), "allreduce/dtype:f32/bytes:8/memory:symmetric");
+  EXPECT_THROW(device_->prepare(spec), Unsupported);
+}
+
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(GemmSpec{DType::mxfp8, 32, 32, 32}), Unsupported);
