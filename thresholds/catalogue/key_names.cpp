@@ -25,6 +25,8 @@ constexpr std::array words_of_parts{
     Word{"op", "reduce_scatter", "ReduceScatter"},
     Word{"op", "alltoall", "AllToAll"},
     Word{"op", "alltoallv", "AllToAllv"},
+    Word{"op", "dispatch", "dispatch"},
+    Word{"op", "combine", "combine"},
     Word{"op", "broadcast", "Broadcast"},
     Word{"op", "reduce", "Reduce"},
     Word{"op", "sendrecv", "SendRecv"},
@@ -60,6 +62,10 @@ constexpr std::array words_of_parts{
     Word{"workers", "", "# workers"},
     Word{"prefetch", "", "# batches ahead"},
     Word{"seq", "", "# tokens"},
+    Word{"tokens", "", "# tokens"},
+    Word{"experts", "", "# experts"},
+    Word{"top", "", "# experts of a token"},
+    Word{"hidden", "", "hidden size #"},
 };
 
 // Returns "4 GiB", "1000 MiB" or "8 B".
