@@ -116,11 +116,7 @@ class Moe final : public Work {
     const auto tally = sends() ? count_wrong_tokens(gpu_, got, tokens_.data<MoeToken>(), spec_)
                                : count_wrong_sums(gpu_, got, copies_, numbers(), me_);
     Check check{tally.compared, tally.mismatched, ""};
-    if (tally.mismatched > 0) {
-      const auto of_token = sends() ? words_of_token() : spec_.hidden;
-      check.first = fmt::format("{} {} of token {} is wrong", sends() ? "word" : "number", tally.first % of_token,
-                                tally.first / of_token);
-    }
+    if (tally.mismatched > 0) check.first = sends() ? wrong_word(tally.first) : wrong_sum(tally.first);
     check_trail(gpu_, outputs(), trail_, check);
     return check;
   }
@@ -149,6 +145,25 @@ class Moe final : public Work {
   MoeNumbers numbers() const { return {spec_.tokens, spec_.hidden}; }
   View outputs() const { return sends() ? View(memory_.shared()).part(0, trail_.room()) : View(own_); }
   View last() const { return outputs().part(trail_.last(), sends() ? received_bytes() : trail_.bytes()); }
+
+  std::string wrong_word(std::size_t i) const {
+    const auto words = words_of_token();
+    const auto token = gpu_.read(tokens_.data<const MoeToken>() + i / words);
+    const auto want = reference::Parts{spec_.tokens * words, 0, token.of}.at(token.index * words + i % words);
+    return fmt::format("word {} of token {} of rank {} is 0x{:08x}, expected 0x{:08x}", i % words, token.index,
+                       token.of, gpu_.read(last().data<const std::uint32_t>() + i), want);
+  }
+  std::string wrong_sum(std::size_t i) const {
+    const auto token = static_cast<std::uint32_t>(i / spec_.hidden);
+    unsigned sum = 0;
+    for (std::size_t at = 0; at < static_cast<std::size_t>(spec_.ranks); ++at) {
+      const auto& tokens = routing_.tokens(rank(), at);
+      if (!std::binary_search(tokens.begin(), tokens.end(), token)) continue;
+      sum += numbers().weight(rank(), at, token) * numbers().output(rank(), at, token, i % spec_.hidden);
+    }
+    return fmt::format("number {} of token {} has the bits 0x{:04x}, expected 0x{:04x}", i % spec_.hidden, token,
+                       gpu_.read(last().data<const std::uint16_t>() + i), MoeNumbers::bits(sum));
+  }
 
   /// Writes where the copies of the tokens of this rank are, and which tokens other ranks have copied to this one.
   void write_tables() {

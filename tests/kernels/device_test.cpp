@@ -1,11 +1,15 @@
 // The Device interface: names, keys, sizes and costs of the specs.
 #include "kernels/device.hpp"
-#include "base/files.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
+#include <vector>
+
+#include "base/files.hpp"
 
 #include "kernels/chase.hpp"
 #include "kernels/ops/collective.hpp"
@@ -15,6 +19,7 @@
 #include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
 #include "kernels/ops/launch.hpp"
+#include "kernels/ops/moe.hpp"
 #include "kernels/ops/sm.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
 #include "kernels/transformer/step_spec.hpp"
@@ -181,6 +186,63 @@ TEST(Exchange, SendsAllBytesOfARankInPartsThatDifferByItsSkew) {
   EXPECT_EQ(key(ExchangeSpec{4096, 2, 2}), "collectives/op:alltoallv/skew:2/dtype:f32/bytes:4096");
   const ExchangeParts few(ExchangeSpec{4, 3, 0});
   EXPECT_EQ(few.received(2), 12U) << "the last part has what is left";
+}
+
+/// Returns the probability that none of `top` different experts of `experts` is among `here` of them.
+double none_of(int experts, int here, int top) {
+  double none = 1;
+  for (int i = 0; i < top; ++i) none *= static_cast<double>(experts - here - i) / (experts - i);
+  return none;
+}
+
+TEST(Experts, GetEachTokenOnceOnEachRank) {
+  for (const std::size_t ranks : {std::size_t{1}, std::size_t{2}, std::size_t{8}}) {
+    const MoeSpec spec{.op = MoeOp::dispatch, .ranks = static_cast<int>(ranks)};
+    const MoeRouting routing(spec);
+    std::size_t copies = 0;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      std::vector<int> of_token(spec.tokens);
+      for (std::size_t to = 0; to < ranks; ++to) {
+        const auto& tokens = routing.tokens(from, to);
+        EXPECT_TRUE(std::is_sorted(tokens.begin(), tokens.end()));
+        for (const auto token : tokens) ++of_token[token];
+        EXPECT_EQ(std::set(tokens.begin(), tokens.end()).size(), tokens.size()) << "a token is sent once to a rank";
+        copies += tokens.size();
+      }
+      EXPECT_GE(*std::min_element(of_token.begin(), of_token.end()), 1) << "each token has a rank";
+    }
+    const double expected = static_cast<double>(ranks * ranks * spec.tokens) *
+                            (1 - none_of(spec.experts, spec.experts / spec.ranks, spec.top));
+    EXPECT_NEAR(static_cast<double>(copies), expected, 0.01 * expected) << "experts are equally popular";
+  }
+  EXPECT_EQ(key(MoeSpec{.op = MoeOp::combine, .skew = 2}),
+            "moe/op:combine/experts:256/top:8/hidden:7168/tokens:4096/skew:2");
+}
+
+TEST(Experts, OfOtherPopularityLoadRanksUnequally) {
+  const auto spread = [](int skew) {
+    const MoeRouting routing(MoeSpec{.op = MoeOp::dispatch, .experts = 16, .top = 2, .skew = skew, .ranks = 8});
+    std::vector<double> received;
+    for (std::size_t rank = 0; rank < 8; ++rank) received.push_back(static_cast<double>(routing.received(rank)));
+    return *std::max_element(received.begin(), received.end()) / *std::min_element(received.begin(), received.end());
+  };
+  EXPECT_LT(spread(0), 1.05);
+  EXPECT_GT(spread(2), 1.5);
+}
+
+TEST(Experts, HaveNumbersWhoseWeightedSumsAreExactInBf16) {
+  for (unsigned integer = 0; integer <= 256; ++integer) {
+    EXPECT_EQ(std::bit_cast<float>(std::uint32_t{MoeNumbers::bits(integer)} << 16), static_cast<float>(integer));
+  }
+  const MoeNumbers numbers{64, 32};
+  unsigned largest = 0;
+  for (std::uint64_t token = 0; token < 64; ++token) {
+    for (std::uint64_t i = 0; i < 32; ++i) {
+      largest = std::max(largest, numbers.weight(1, 2, token) * numbers.output(1, 2, token, i));
+    }
+  }
+  EXPECT_EQ(largest, 28U);
+  EXPECT_LE(largest * MoeRouting::max_top, 256U);
 }
 
 TEST(Layout, CutsPartsToWholeVectorsOrElementsButLeavesOne) {

@@ -15,6 +15,7 @@
 #include "kernels/ops/burn.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/exchange.hpp"
+#include "kernels/ops/moe.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
 namespace shakedown::cuda {
@@ -174,6 +175,15 @@ TEST_F(OnGpu, ExchangesUnequalPartsOfOneRank) {
 
 TEST_F(OnGpu, MultipliesAndCopiesAtTheSameTime) {
   expect_work_is_checked(BurnSpec{{DType::bf16, 1024, 1024, 1024}, Engine::ce, std::size_t{16} << 20}, 1);
+}
+
+TEST_F(OnGpu, ExchangesTokensWithExpertsOfOneRank) {
+  for (const auto op : {MoeOp::dispatch, MoeOp::combine}) {
+    for (const std::size_t tokens : {std::size_t{1}, std::size_t{1001}}) {
+      const MoeSpec spec{.op = op, .experts = 16, .top = 3, .hidden = 264, .tokens = tokens};
+      expect_work_is_checked(spec, tokens * spec.hidden / 2);
+    }
+  }
 }
 
 TEST_F(OnGpu, RefusesSumsOverTheNetworkAfterOtherSums) {

@@ -20,6 +20,7 @@
 #include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
 #include "kernels/ops/launch.hpp"
+#include "kernels/ops/moe.hpp"
 #include "kernels/transformer/checkpoint_spec.hpp"
 #include "kernels/transformer/step_spec.hpp"
 
@@ -352,6 +353,16 @@ TEST_F(HostBackend, ExchangesUnequalParts) {
 
 TEST_F(HostBackend, MultipliesAndCopiesAtTheSameTime) {
   check_all_ways(BurnSpec{{DType::f32, 64, 64, 64}, Engine::cpu, std::size_t{1} << 16}, false);
+}
+
+TEST_F(HostBackend, ExchangesTokensWithExperts) {
+  for (const auto op : {MoeOp::dispatch, MoeOp::combine}) {
+    check_all_ways(MoeSpec{.op = op, .experts = 16, .top = 3, .hidden = 24, .tokens = 65});
+    EXPECT_THROW(device_->prepare(MoeSpec{.op = op, .hidden = 12}), std::invalid_argument);
+    EXPECT_THROW(device_->prepare(MoeSpec{.op = op, .experts = 3, .ranks = 4}), std::invalid_argument);
+    EXPECT_THROW(device_->prepare(MoeSpec{.op = op, .hidden = 8, .tokens = 4, .ranks = 2})->connect(group_),
+                 std::logic_error);
+  }
 }
 
 TEST_F(HostBackend, TrainsASmallModel) {
