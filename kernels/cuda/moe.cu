@@ -2,6 +2,8 @@
 // them.
 #include <cuda_bf16.h>
 
+#include <algorithm>
+
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/known_data.cuh"
@@ -140,21 +142,26 @@ __global__ void count_wrong_sums_kernel(const std::uint16_t* got, std::size_t co
   mine.add_to(tally);
 }
 
-unsigned moe_blocks(const Gpu& gpu) { return blocks_per_multiprocessor * static_cast<unsigned>(gpu.multiprocessors()); }
+/// Returns a warp for each token, up to the number that fills the GPU.
+unsigned moe_blocks(const Gpu& gpu, const MoeCopies& tokens) {
+  constexpr unsigned tokens_per_block = moe_block / warp_lanes;
+  return std::min(blocks_per_multiprocessor * static_cast<unsigned>(gpu.multiprocessors()),
+                  (tokens.tokens + tokens_per_block - 1) / tokens_per_block);
+}
 
 }  // namespace
 
 void dispatch_tokens(const Gpu& gpu, const MoeCopies& tokens, const MoePeers& peers, const void* in, std::size_t offset,
                      unsigned number, MoeProgress* progress) {
-  dispatch_kernel<<<moe_blocks(gpu), moe_block, 0, gpu.stream()>>>(tokens, peers, static_cast<const uint4*>(in), offset,
-                                                                   number, progress);
+  dispatch_kernel<<<moe_blocks(gpu, tokens), moe_block, 0, gpu.stream()>>>(tokens, peers, static_cast<const uint4*>(in),
+                                                                           offset, number, progress);
   check(cudaGetLastError());
 }
 
 void combine_tokens(const Gpu& gpu, const MoeCopies& tokens, const MoePeers& peers, void* out, unsigned number,
                     MoeProgress* progress) {
-  combine_kernel<<<moe_blocks(gpu), moe_block, 0, gpu.stream()>>>(tokens, peers, static_cast<uint4*>(out), number,
-                                                                  progress);
+  combine_kernel<<<moe_blocks(gpu, tokens), moe_block, 0, gpu.stream()>>>(tokens, peers, static_cast<uint4*>(out),
+                                                                          number, progress);
   check(cudaGetLastError());
 }
 
