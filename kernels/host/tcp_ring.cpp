@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "base/door.hpp"
 #include "base/interfaces.hpp"
@@ -23,6 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto connect_limit = std::chrono::seconds(20);
+/// A rank whose connection is closed waits for this time, so that the watchdog names the lost rank first.
+constexpr auto watchdog_speaks = std::chrono::seconds(3);
 
 /// Returns the addresses at which the next host may reach this rank. Loopback would bypass the interface.
 std::vector<std::string> addresses(int port) {
@@ -59,6 +62,7 @@ std::string interface_of(const Socket& socket) {
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 [[noreturn]] void report_closed(const char* neighbour) {
+  std::this_thread::sleep_for(watchdog_speaks);
   throw std::runtime_error("via:net: the TCP connection to the " + std::string(neighbour) +
                            " rank is closed: that rank or its network has failed");
 }
