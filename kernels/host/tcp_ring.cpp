@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto connect_limit = std::chrono::seconds(20);
 /// A rank whose connection is closed waits for this time, so that the watchdog names the lost rank first.
-constexpr auto watchdog_speaks = std::chrono::seconds(3);
+constexpr auto watchdog_speaks = std::chrono::seconds(15);
 
 /// Returns the addresses at which the next host may reach this rank. Loopback would bypass the interface.
 std::vector<std::string> addresses(int port) {
