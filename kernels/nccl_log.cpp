@@ -38,4 +38,14 @@ NcclLog read_nccl_log(std::istream& in) {
   return log;
 }
 
+std::string problem_of_network(const std::set<std::string>& transports) {
+  if (transports.empty()) {
+    return "NCCL does not report its transports; unset NCCL_DEBUG, or set it to INFO with NCCL_DEBUG_FILE";
+  }
+  for (const auto& transport : transports) {
+    if (!transport.starts_with("NET/")) return "NCCL used " + transport + ", so this row does not measure the network";
+  }
+  return "";
+}
+
 }  // namespace shakedown

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,9 @@ struct NcclLog {
 ///   node7:1448:1448 [0] NCCL INFO Channel 01/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA
 ///   node7:1448:1448 [0] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}
 NcclLog read_nccl_log(std::istream&);
+
+/// Returns why a rate is not that of the network, from the transports of all connections ("NET/IB/0/GDRDMA"); empty if
+/// all are NET. None means that NCCL's log is unknown, which is a problem.
+std::string problem_of_network(const std::set<std::string>& transports);
 
 }  // namespace shakedown

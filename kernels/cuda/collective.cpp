@@ -4,15 +4,16 @@
 // sums are exact. All elements are therefore checked without a tolerance.
 #include <chrono>
 #include <optional>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 
+#include "base/text.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/cuda/symmetric.hpp"
+#include "kernels/nccl_log.hpp"
 #include "kernels/ops/collective.hpp"
 
 namespace shakedown::cuda {
@@ -59,27 +60,6 @@ std::string warm_up(Work& work, const Gpu& gpu, Communicators& communicators, bo
   return communicators.first_run(step, whole);
 }
 
-/// Returns the transports of an operation over the network only, such as "NET/IB/0/GDRDMA, NET/IB/1/GDRDMA". Errors:
-/// Unsupported if NCCL used another transport or does not report it. Such a row must fail, because its rate says
-/// nothing about the NICs.
-std::string network_transports(const std::set<std::string>& transports) {
-  constexpr bool asked_by_name = true;
-  if (transports.empty()) {
-    throw Unsupported(
-        "via:net: NCCL does not report its transports; unset NCCL_DEBUG, or set it to INFO with NCCL_DEBUG_FILE",
-        asked_by_name);
-  }
-  std::string all;
-  for (const auto& transport : transports) {
-    if (!transport.starts_with("NET/")) {
-      throw Unsupported("via:net: NCCL used " + transport + ", not the network; this row does not measure the NICs",
-                        asked_by_name);
-    }
-    all += (all.empty() ? "" : ", ") + transport;
-  }
-  return all;
-}
-
 class Collective final : public Work {
  public:
   Collective(const CollectiveSpec& spec, const Gpu& gpu, Communicators& communicators)
@@ -118,7 +98,12 @@ class Collective final : public Work {
           "one host");
     }
     if (spec_.via == Via::net) {
-      chosen_ += (chosen_.empty() ? "" : ", ") + network_transports(communicators_.transports());
+      constexpr bool asked_by_name = true;
+      const auto& transports = communicators_.transports();
+      if (const auto problem = problem_of_network(transports); !problem.empty()) {
+        throw Unsupported("via:net: " + problem, asked_by_name);
+      }
+      chosen_ += (chosen_.empty() ? "" : ", ") + joined(transports);
     }
   }
 

@@ -122,6 +122,7 @@ void Communicators::settle_path(Via via) {
     setenv("NCCL_P2P_DISABLE", "1", replace);
     setenv("NCCL_SHM_DISABLE", "1", replace);
     setenv("NCCL_NVLS_ENABLE", "0", replace);
+    setenv("NCCL_NET_DISABLE_INTRA", "0", replace);
   }
   if (!via_) via_ = via;
   if (*via_ == via) return;

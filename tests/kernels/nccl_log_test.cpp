@@ -46,6 +46,13 @@ TEST(NcclLog, TellsTheAlgorithmOfTheLastCollective) {
   EXPECT_TRUE(log.links.empty());
 }
 
+TEST(Transports, OfANetworkRowAreAllTheNetwork) {
+  EXPECT_EQ(problem_of_network({"NET/Socket/0", "NET/IB/3/GDRDMA"}), "");
+  EXPECT_NE(problem_of_network({"NET/Socket/0", "P2P/CUMEM"}).find("NCCL used P2P/CUMEM"), std::string::npos);
+  EXPECT_NE(problem_of_network({"SHM/direct/direct"}).find("NCCL used SHM/direct/direct"), std::string::npos);
+  EXPECT_NE(problem_of_network({}).find("does not report"), std::string::npos) << "an unknown transport fails";
+}
+
 TEST(NcclLog, PassesOverWhatItDoesNotKnow) {
   for (const auto* text : {"", "\n\n", "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] vi", "via P2P/CUMEM",
                            "vm:1:1 [0] NCCL INFO Channel 00/0 : 99999999999[0] -> 1[1] via P2P/IPC",
