@@ -241,7 +241,7 @@ constexpr std::array catalogue{
     Metric{.family = "burn", .name = "tflops_per_w", .what = "TFLOPS per watt of a burn", .aspect = Aspect::gemm,
            .range = not_negative, .is_telemetry = yes, .harmless = shown, .may_lack = shown},
     Metric{.family = "moe", .name = "busbw_gb_per_s", .what = "rate of the rank that sends or receives most tokens", .headline = 4,
-           .shared = yes, .of_slowest = yes, .work = giga_bytes},
+           .shared = yes, .of_slowest = yes},
     Metric{.family = "moe", .name = "latency_us", .what = "time of one exchange with experts", .headline = 7, .shared = yes,
            .of_slowest = yes, .work = microsecond, .may_lack = same_time},
     Metric{.family = "moe", .name = "of_peer_copy", .what = "rate over that of copies between GPUs", .harmless = shown, .may_lack = shown},
