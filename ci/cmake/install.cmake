@@ -17,6 +17,25 @@ install(FILES ${noise} DESTINATION share/shakedown/thresholds/rehearsal/noise)
 install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
 
+# The list of software (SPDX) is made from the installed programs.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND)
+  set(loaded_libraries "")
+  foreach(library IN LISTS SHAKEDOWN_CUDA_LOADED)
+    find_file(loaded_file ${library} PATHS ${SHAKEDOWN_CUDA_FOLDERS} NO_DEFAULT_PATH NO_CACHE)
+    if(loaded_file)
+      string(APPEND loaded_libraries "${library} ${loaded_file}\n")
+    endif()
+    unset(loaded_file)
+  endforeach()
+  file(WRITE ${PROJECT_BINARY_DIR}/loaded_libraries "${loaded_libraries}")
+  install(CODE "
+    set(tree \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+    execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/ci/sbom\" \"\${tree}\" ${PROJECT_VERSION}
+        \"${PROJECT_BINARY_DIR}\" INPUT_FILE \"${PROJECT_BINARY_DIR}/loaded_libraries\"
+      OUTPUT_FILE \"\${tree}/share/shakedown/sbom.spdx.json\" COMMAND_ERROR_IS_FATAL ANY)")
+endif()
+
 # cpack -G DEB: the installed files, with the package dependencies that dpkg-shlibdeps finds, and those of loaded libraries.
 # Libraries without a package, such as those from NVIDIA's installer of the CUDA Toolkit, are searched where they were linked,
 # and are no dependencies.

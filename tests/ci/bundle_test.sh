@@ -14,6 +14,8 @@ bundle=node/opt/shakedown
 expect "  and so does the bundle" grep -qE 'Needs glibc 2\.[0-9]+ or newer' "$bundle/README"
 expect "what a node may lack is inside" eval '[[ -e $(ls $bundle/lib/libopenblas*) && -e $(ls $bundle/lib/libstdc++*) && -e $(ls $bundle/lib/libyaml-cpp*) && -e $(ls $bundle/lib/libgfortran*) ]]'
 expect "  each with its licence" test -s $bundle/share/licenses/libstdc++6 -o -s $bundle/share/licenses/gcc-12-base
+listed() { python3 -c 'import json, sys; print(*sorted(p.get("packageFileName", "") for p in json.load(open(sys.argv[1]))["packages"]), sep="\n")' "$1"; }
+expect "the list of software has each library inside" eval '[[ $(listed $bundle/share/shakedown/sbom.spdx.json | grep ^lib/) == "$(cd $bundle && LC_ALL=C ls -d lib/*.so* | grep -v sniff)" ]]'
 expect "MPI, libc and the driver are the node's" eval '! grep -qE "^(libmpi|libopen-|libhwloc|libpmix|libevent|libc\.so|libm\.so|libcuda\.so|libnvidia)" <(ls $bundle/lib)'
 expect "libraries of libraries are found inside too" eval 'grep -q "(RPATH).*ORIGIN/../lib" <(readelf -d $bundle/bin/bench_all) && ! grep -q "(RUNPATH)" <(readelf -d $bundle/bin/bench_all)'
 
@@ -54,6 +56,7 @@ deb=$(ls packed/*.deb)
 run 0 dpkg-deb -I "$deb"
 expect "the package depends on the packages of its libraries" prints '^ Depends: .*libbenchmark.*libopenblas.*libopenmpi.*libyaml-cpp.*openmpi-bin|^ Depends: .*openmpi-bin.*libyaml-cpp'
 run 0 dpkg-deb -x "$deb" unpacked
+expect "  and has a list of software" grep -q '"name": "libyaml-cpp' unpacked/opt/shakedown/share/shakedown/sbom.spdx.json
 run 0 env -i unpacked/opt/shakedown/bin/shakedown report --results="$root/tests/data/h200-sxm-4ranks-full/1"
 expect "  and what it holds runs" prints '^VERDICT: PASS .*profile h200-sxm'
 finish
