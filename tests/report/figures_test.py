@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 UNITS = {"TFLOPS": r"(^|_)tflops$", "tokens/s": r"^tokens_per_s", "GB/s": r"_gb_per_s$", "GB": r"_gb$", "ms": r"_ms$", "us": r"_us$",
-         "s": r"^seconds$|_s$", "W": r"_w$", "MHz": r"_mhz$", "TB/s": r"$^", "GiB/s": r"$^", "MB/s": r"$^", "MB": r"$^", "minutes": r"$^",
+         "s": r"^seconds$|(?<!per)_s$", "W": r"_w$", "MHz": r"_mhz$", "TB/s": r"$^", "GiB/s": r"$^", "MB/s": r"$^", "MB": r"$^", "minutes": r"$^",
          "%": r"^stolen$", "ratio": r"$^"}  # metrics with the unit; stolen is a fraction
 NUMBER = r"(?<![\w.,/:^-])(\d[\d,]*(?:\.\d+)?)"
 WITH_UNIT = re.compile(NUMBER + r"(?:\]\([^)]*\))? (" + "|".join(map(re.escape, UNITS)) + r")(?![\w/])")
@@ -67,7 +67,7 @@ class Stored:
         self.folder, self.files = folder, {}
 
     def values(self, run, key, metric):
-        """Returns the values of this metric in all launches of RUN (a launch, or a folder of launches); empty if there are none."""
+        """Returns the values of this metric in all launches of RUN (a launch, or a folder of launches): of all ranks and of the worst."""
         family = key.split("/")[0]
         found = []
         for path in sorted([*self.folder.glob(f"{run}/{family}.json"), *self.folder.glob(f"{run}/*/{family}.json")]):
@@ -83,7 +83,8 @@ class Stored:
             for row in document["benchmarks"]:
                 if row["name"] in names:
                     by_rank = row.get("by_rank", {}).get(metric) or []
-                    found += [row.get(metric), *([min(by_rank), max(by_rank)] if isinstance(by_rank, list) and by_rank else [])]
+                    worst = max if re.search(r"(?<!per)_(us|ms|s)$|^stolen$", metric) else min
+                    found += [row.get(metric), *([worst(by_rank)] if isinstance(by_rank, list) and by_rank else [])]
         return [value * 100 if metric == "stolen" else value for value in found if isinstance(value, (int, float))]
 
     def has(self, figure, run, key, metric):
@@ -179,6 +180,12 @@ def is_published(figure):
     return bool(PUBLISHED.search(known) and SOURCE.search(known))
 
 
+def is_other_family(figure, key):
+    """True for a row of a table that has keys, all of other families than KEY."""
+    keys = KEY_AND_METRIC.findall(figure.block.text) if figure.block.header else []
+    return bool(keys) and all(of_row.split("/")[0] != key.split("/")[0] for of_row, _ in keys)
+
+
 def is_stored_row(figure, stored):
     """True for a row of a table that has the key, below a caption with a link to the run."""
     for run in LINK_TO_RUN.findall(figure.block.caption):
@@ -226,7 +233,8 @@ class Document:
         """Returns a line for each figure without a proof, each comment and each phrase without a figure."""
         found, used = [], set()
         for figure in (figure for block in self.blocks for figure in figures_of(block)):
-            marks = [mark for mark in self.marks if mark[0] == figure.block.section and stored.has(figure, *mark[1:])]
+            marks = [mark for mark in self.marks if mark[0] == figure.block.section and not is_other_family(figure, mark[2])
+                     and stored.has(figure, *mark[1:])]
             used.update(marks)
             section = self.sections.get(figure.block.section, "")
             repeated = figure.unit == "%" and self.path.name in FEW_MEASURED_PERCENT and (TEST_FILE.search(section) or DATE.search(section))
@@ -268,6 +276,7 @@ Rows: {0} ([stored run](ci/baselines/x/1ranks/1)):
 | for example | measured | limit | s |
 | --- | --- | --- | --- |
 | `gemm/m:8 tflops` | 800.1 TFLOPS | min 1 TFLOPS | 11 |
+| `hbm/m:8` | 4 GB/s | min 1 GB/s | 2 |
 
 A GPU reached 800 TFLOPS. Together:
 
@@ -275,7 +284,7 @@ A GPU reached 800 TFLOPS. Together:
 | --- | --- |
 | X | 801 |
 
-<!-- stored: x/1ranks gemm/m:8 tflops -->
+<!-- stored: x/1ranks gemm/m:8 tflops; x/1ranks/1 hbm/m:8 hbm_gb_per_s -->
 
 ## Others
 It took 5.5 to 7 s on an H200 (2026-11-23). It waits 9 s.
@@ -293,19 +302,21 @@ run # takes 3 s on two cores (2026-11)
 BAD = {
     "800.1 TFLOPS": ("800.3 TFLOPS", ":6: 800.3 TFLOPS"),
     "| 11 |": ("| 13 |", ":6: 13 s"),
-    "| X | 801 |": ("| X | 802 |", ":12: 802 TFLOPS"),
-    "reached 800 TFLOPS": ("reached 800 GB/s", ":8: 800 GB/s"),
+    "| 2 |": ("| 11 |", ":7: 11 s"),
+    "| 4 GB/s": ("| 6 GB/s", ":7: 6 GB/s"),
+    "| X | 801 |": ("| X | 802 |", ":13: 802 TFLOPS"),
+    "reached 800 TFLOPS": ("reached 800 GB/s", ":9: 800 GB/s"),
     "x/1ranks gemm/m:8 tflops": ("x/1ranks gemm/m:9 tflops", "m:9 tflops; correct"),
     "<!-- stored: x/1ranks gemm": ("<!-- stored: x/dirty gemm", "x/dirty gemm/m:8 tflops; correct"),
-    "(2026-11-23)": ("(lately)", ":17: 7 s"),
-    "on an H200": ("in all", ":17: 7 s"),
+    "(2026-11-23)": ("(lately)", ":18: 7 s"),
+    "on an H200": ("in all", ":18: 7 s"),
     "5.5 to": ("12.5 W, 5.5 to", None),
-    "7 s on an H200 (2026-11-23).": ("7 s. On an H200 (2026-11-23), more.", ":17: 5.5 s"),
-    "([page](https://example.org))": ("(page)", ":19: 12 GB/s"),
-    "published 12": ("has 12", ":19: 12 GB/s"),
+    "7 s on an H200 (2026-11-23).": ("7 s. On an H200 (2026-11-23), more.", ":18: 5.5 s"),
+    "([page](https://example.org))": ("(page)", ":20: 12 GB/s"),
+    "published 12": ("has 12", ":20: 12 GB/s"),
     "It waits 9 s.": ("It waits 10 s.", "\"waits 9 s\", which is not there"),
-    "two cores (2026-11)": ("two cores", ":25: 3 s"),
-    "Together:": ("Together 2 % faster:", ":8: 2 %"),
+    "two cores (2026-11)": ("two cores", ":26: 3 s"),
+    "Together:": ("Together 2 % faster:", ":9: 2 %"),
 }
 
 
@@ -316,9 +327,12 @@ def test_itself():
         for name in ("docs", "tests/report", "ci/baselines/x/1ranks/1", "ci/baselines/x/1ranks/2", "ci/baselines/x/dirty/1"):
             (root / name).mkdir(parents=True)
         for name, tflops in (("1ranks/1", 800.123), ("1ranks/2", 800.96), ("dirty/1", 800.123)):
-            facts = {"suite": {"dirty": name == "dirty/1"}, "complete": True, "seconds": 11.2}
-            row = {"name": "gemm/m:8/manual_time", "tflops": tflops}
-            (root / f"ci/baselines/x/{name}/gemm.json").write_text(json.dumps({"context": {"shakedown": facts}, "benchmarks": [row]}))
+            facts = {"suite": {"dirty": name == "dirty/1"}, "complete": True}
+            for family, row in (("gemm", {"tflops": tflops}), ("hbm", {"hbm_gb_per_s": 3, "by_rank": {"hbm_gb_per_s": [4, 6]}})):
+                facts["seconds"] = 11.2 if family == "gemm" else 2.1
+                row["name"] = f"{family}/m:8/manual_time"
+                text = json.dumps({"context": {"shakedown": facts}, "benchmarks": [row]})
+                (root / f"ci/baselines/x/{name}/{family}.json").write_text(text)
         (root / "tests/report/unmeasured_figures.txt").write_text("README.md: waits 9 s\n")
         (root / "README.md").write_text(GOOD)
         wrong = errors_of(root)[0]
