@@ -23,12 +23,15 @@ endfunction()
 
 set(gpu "cuda|cublas|cudnn|nccl|nvml")
 forbid(base "${gpu}|mpi\\.h|benchmark/|gtest/|yaml-cpp/|kernels/|node/|thresholds/|fixtures/|report/|certify/|launch/")
-forbid(kernels "mpi\\.h|benchmark/|gtest/|yaml-cpp/|fixtures/|node/|thresholds/|report/|certify/")
+set(settings "^kernels/finetune/settings\\.cpp$")  # reads YAML as the judge does
+forbid(kernels "mpi\\.h|benchmark/|gtest/|yaml-cpp/|fixtures/|node/|report/|certify/")
+forbid(kernels "thresholds/" "${settings}")
 forbid(kernels "${gpu}" "^kernels/(transformer/)?cuda/")
 forbid(kernels "cblas" "^kernels/host/")
 forbid(kernels "kernels/(transformer/)?(host|cuda)/" "^kernels/(transformer/)?(host|cuda)/")
-forbid(kernels "kernels/transformer/" "^kernels/transformer/")  # a library above: the core has no training step
+forbid(kernels "kernels/transformer/" "^kernels/(transformer|finetune)/")  # a library above: the core has no training step
 forbid(kernels "kernels/storage/" "^kernels/storage/")
+forbid(kernels "kernels/finetune/" "^kernels/finetune/")
 foreach(part kernels kernels/transformer)
   forbid(${part}/host "kernels/(transformer/)?cuda/")
   forbid(${part}/cuda "kernels/(transformer/)?host/")
