@@ -48,6 +48,8 @@ struct FinetuneSettings {
   double eval_share = 0;  // the last part of the data
   std::uint64_t seed = 1;
 
+  training::Shard shard = training::Shard::none;  // distributed: shard
+
   std::int64_t log_steps = 1;
   std::int64_t eval_steps = 0;  // 0: only at the end
   std::int64_t save_steps = 0;  // 0: only at the end

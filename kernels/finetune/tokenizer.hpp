@@ -1,6 +1,7 @@
 // Byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) as tokenizer.json of Qwen2 and Llama 3 describes it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -63,8 +64,9 @@ class Tokenizer {
   std::int32_t id_in(const nlohmann::json&, const std::string& what) const;
 
   const Added* added_at(std::string_view text) const;
-  void add_words(std::u32string_view text, const std::vector<std::size_t>& ends, std::vector<Token>&) const;
-  void merge(std::string_view word, std::vector<std::int32_t>& ids) const;
+  void add_words(std::string_view text, std::size_t begin, std::size_t end, std::span<const std::size_t> ends,
+                 std::vector<Token>&) const;
+  void merge(const std::string& word, std::vector<std::int32_t>& ids) const;
 
   std::filesystem::path file_;
   std::string digest_;
@@ -73,9 +75,11 @@ class Tokenizer {
   std::unordered_map<std::uint64_t, Merge> merges_;    // by the ids of two neighbours
   std::vector<Added> added_;                           // the longest first
   std::vector<std::int32_t> prefix_;
-  std::size_t max_digits_ = 1;      // of a word
-  bool is_composed_ = false;        // by NFC
-  bool takes_whole_words_ = false;  // without merges, if the vocabulary has them
+  std::array<std::int32_t, 0x100> byte_ids_{};
+  std::array<bool, 0x100> begins_added_{};  // by the first byte
+  std::size_t max_digits_ = 1;              // of a word
+  bool is_composed_ = false;                // by NFC
+  bool takes_whole_words_ = false;          // without merges, if the vocabulary has them
 };
 
 }  // namespace shakedown::finetune
