@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/names.hpp"
-#include "kernels/finetune/dialogue.hpp"
+#include "kernels/finetune/chat_template.hpp"
 
 namespace shakedown::finetune {
 
@@ -18,10 +18,6 @@ struct Message {
   std::string content;
   std::vector<nlohmann::ordered_json> tool_calls;  // {"name", "arguments"}, or {"function": {"name", "arguments"}}
 };
-
-/// The system messages of dialogues without one.
-inline constexpr const char* system_of_qwen2 = "You are a helpful assistant.";
-inline constexpr const char* system_of_qwen2_5 = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
 
 /// A part of the text. The model learns to write the parts that are in the loss: the turns of the assistant with their
 /// end token.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -207,32 +206,6 @@ std::vector<Example> plain_examples(const fs::path& file, std::string_view text,
 }
 
 }  // namespace
-
-ChatTemplate chat_template_of(const fs::path& folder, const Tokenizer& tokenizer) {
-  const auto jinja = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
-  std::optional<std::string> text;
-  if (path_exists(jinja)) {
-    text = read_file(jinja);
-  } else if (path_exists(config)) {
-    const auto json = Json::parse(read_file(config), nullptr, false);
-    if (json.is_object() && json.contains("chat_template") && json["chat_template"].is_string())
-      text = json["chat_template"].get<std::string>();
-  }
-  const bool has_chatml = tokenizer.id_of("<|im_start|>") && tokenizer.id_of("<|im_end|>");
-  const bool has_headers = tokenizer.id_of("<|start_header_id|>") && tokenizer.id_of("<|eot_id|>");
-  if (!text) {
-    const auto chatml = tokenizer.id_of("<tool_call>") ? ChatTemplate::qwen2_5 : ChatTemplate::qwen2;
-    return has_chatml ? chatml : has_headers ? ChatTemplate::llama3 : ChatTemplate::none;
-  }
-  const auto has = [&](const char* words) { return text->find(words) != std::string::npos; };
-  if (has_chatml && has("<|im_start|>")) {
-    if (has(system_of_qwen2_5)) return ChatTemplate::qwen2_5;
-    if (has(system_of_qwen2)) return ChatTemplate::qwen2;
-  }
-  if (has_headers && has("<|start_header_id|>") && !has("Cutting Knowledge")) return ChatTemplate::llama3;
-  throw InputError(folder.string() +
-                   ": its chat template is not that of Qwen2, Qwen2.5 or Llama 3; use one of these models");
-}
 
 std::vector<Example> read_examples(const fs::path& file, const Tokenizer& tokenizer, ChatTemplate chat) {
   const auto text = read_file(file);

@@ -1,5 +1,12 @@
 #!/usr/bin/env python3
-"""Prints kernels/finetune/unicode_table.hpp from the Unicode database of Python: unicode_table.py > unicode_table.hpp"""
+"""Writes what the C++ knows of Unicode, and cases to test it, from the Unicode database of Python.
+
+  unicode_table.py > kernels/finetune/unicode_table.hpp
+  unicode_table.py --cases > tests/data/finetune/nfc.jsonl    # texts and their normalization form C
+"""
+import json
+import random
+import sys
 import unicodedata
 
 END = 0x110000
@@ -33,14 +40,28 @@ def table(comment, name, width, numbers):
     line = ""
     for at in range(0, len(numbers), width):
         row = "{" + ", ".join(hex(number) for number in numbers[at:at + width]) + "},"
-        if len(line) + len(row) > 117:
+        if len(line) + len(row) > 115:
             print("   " + line)
             line = ""
         line += " " + row
     print("   " + line.rstrip(",") + "\n}};")
 
 
+def cases():
+    draw = random.Random(2203)
+    assigned = [c for c in range(END) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
+    changed = [c for c in assigned if unicodedata.decomposition(chr(c)) or unicodedata.combining(chr(c)) or 0xac00 <= c < 0xd7a4]
+    parts = sorted({ord(c) for code in changed for c in unicodedata.normalize("NFD", chr(code))})
+    for _ in range(600):
+        text = "".join(chr(draw.choice(draw.choice([assigned, changed, parts, range(0x300, 0x370), range(0x1100, 0x1200)])))
+                       for _ in range(draw.randint(1, 10)))
+        print(json.dumps({"text": text, "nfc": unicodedata.normalize("NFC", text)}))
+
+
 def main():
+    if "--cases" in sys.argv:
+        cases()
+        return
     pairs, others = [], []
     for row in filter(None, map(decomposed, range(END))):
         composes = row[2] and unicodedata.normalize("NFC", chr(row[0])) == chr(row[0])

@@ -75,7 +75,7 @@ TEST(FinetuneEvents, AreRecordsWithStepTagAndValue) {
   EXPECT_EQ(records[1].substr(9), std::string("\x10\x00\x3a\x02\x08\x01", 6));  // step 0, a session starts
   // step 300; a summary of two values, each with a tag and 4 bytes
   EXPECT_EQ(records[2].substr(9),
-            std::string("\x10\xac\x02\x2a\x24\x0a\x11\x0a\x0atrain/loss\x15\x00\x00\xc0\x3f", 28) +
+            std::string("\x10\xac\x02\x2a\x24\x0a\x11\x0a\x0atrain/loss\x15\x00\x00\xc0\x3f", 24) +
                 std::string("\x0a\x0f\x0a\x08train/lr\x15\x00\x00\x00\x00", 17));
   double time = 0;
   std::memcpy(&time, records[2].data() + 1, sizeof time);
@@ -96,7 +96,8 @@ TEST(FinetuneEvents, AreLinesOfJsonWithoutTheStepsThatAResumedRunRepeats) {
   EventFile events(folder.path(), 2);
   add(events, 2, std::numeric_limits<double>::quiet_NaN());
   std::vector<std::string> steps;
-  for (const auto& line : lines_of(path).value()) {
+  const auto lines = lines_of(path);
+  for (const auto& line : lines.value()) {
     const auto json = nlohmann::json::parse(line);
     steps.push_back(json["step"].dump() + " " + json["loss"].dump());
   }

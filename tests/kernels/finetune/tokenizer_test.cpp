@@ -67,6 +67,15 @@ TEST(FinetuneTokenizer, ReplacesBytesThatAreNoUtf8) {
   EXPECT_EQ(qwen2().encode("\xff"), qwen2().encode("\xef\xbf\xbd"));
 }
 
+TEST(FinetuneTokenizer, ComposesTextsAsPythonDoes) {
+  const auto cases = stored_lines("nfc.jsonl");
+  ASSERT_EQ(cases.size(), 600U);
+  for (const auto& one : cases) {
+    const auto codes = unicode::composed(unicode::from_utf8(one["text"].get<std::string>()));
+    EXPECT_EQ(unicode::to_utf8(codes), one["nfc"].get<std::string>()) << one.dump(-1, ' ', true);
+  }
+}
+
 TEST(FinetuneTokenizer, TakesTimeInProportionToTheLengthOfAWord) {
   const auto seconds = [](std::size_t letters) {
     std::string word;
