@@ -158,6 +158,8 @@ Json object_of(std::string_view line) {
     return object;
   } catch (const Json::parse_error& error) {
     refuse(fmt::format("is not valid JSON at byte {}; correct the line", error.byte));
+  } catch (const Json::out_of_range&) {
+    refuse("has a number that is too large; correct the line");
   }
 }
 

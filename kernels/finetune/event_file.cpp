@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 

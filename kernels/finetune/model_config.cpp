@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/text.hpp"

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <queue>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"

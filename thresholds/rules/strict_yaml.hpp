@@ -1,6 +1,6 @@
 // A strict YAML reader. The reader reads every value by name and type, and rejects unknown members. yaml-cpp by itself
 // accepts unknown keys, uses the first of two equal keys, reads 010 as 8 and .nan as a number. Only thresholds/*.cpp
-// may use it, because it needs yaml-cpp.
+// and the settings of a fine-tuning may use it, because it needs yaml-cpp.
 #pragma once
 
 #include <yaml-cpp/yaml.h>

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/temporary_folder.hpp"
 #include "finetune_data.hpp"
+#include "kernels/reference.hpp"
 
 namespace shakedown::finetune {
 namespace {
@@ -121,6 +123,7 @@ TEST_F(DialogueTest, NamesTheLineThatIsWrong) {
   expect_refused(good + "{", ":3: is not valid JSON at byte 2");
   expect_refused(good + "\xff", ":3: is not valid JSON");
   expect_refused(good + R"({"text": "\ud800"})", ":3: is not valid JSON");
+  expect_refused(good + R"({"text": 1e999})", ":3: has a number that is too large");
   expect_refused(good + "[]", ":3: is not a JSON object");
   expect_refused(good + std::string(100'000, '['), ":3: ");
   expect_refused(R"({"texts": "a"})", ":1: has no \"messages\"");
@@ -139,6 +142,23 @@ TEST_F(DialogueTest, NamesTheLineThatIsWrong) {
                  ChatTemplate::qwen2_5);
   expect_refused("SYSTEM: a\nASSISTANT: b\nSYSTEM: c\nUSER: d\n", ":3: has no turn of the assistant");
   expect_refused(" \n", ": has no examples");
+}
+
+TEST_F(DialogueTest, ReadsOrRefusesDamagedLines) {
+  const auto cases = stored_lines("chat.jsonl");
+  std::size_t refused = 0;
+  constexpr std::uint64_t rounds = 300;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    auto line = Json{{"messages", cases[round % cases.size()]["messages"]}}.dump();
+    for (std::uint64_t i = 0; i <= round % 3; ++i)
+      line[reference::mix(8 * round + i) % line.size()] = static_cast<char>(reference::mix(8 * round + i + 4));
+    const auto error = input_error_of([&] { read(line); });  // any other exception ends the test
+    EXPECT_TRUE(error.empty() || error.starts_with(path_.string() + ":")) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+    refused += error.empty() ? 0 : 1;
+  }
+  EXPECT_GT(refused, rounds / 10);
+  EXPECT_LT(refused, rounds);
 }
 
 TEST_F(DialogueTest, ReadsTheTemplateOfAModel) {

@@ -11,6 +11,7 @@
 
 #include "base/temporary_folder.hpp"
 #include "finetune_data.hpp"
+#include "kernels/reference.hpp"
 
 namespace shakedown::finetune {
 namespace {
@@ -118,6 +119,28 @@ TEST_F(SafetensorsTest, RefusesDamagedFiles) {
   refused(one("\"F32\"", "[2]", "[4,12]"), 12, "has a gap");
   refused(one("\"F32\"", "[2]", "[0,8]") + "},\"b\":{" + one("\"F32\"", "[2]", "[4,12]"), 12, "overlap");
   refused(one("\"F32\"", "[2]", "[0,8]") + "},\"a\":{" + one("\"F32\"", "[2]", "[0,8]"), 8, "names a tensor twice");
+}
+
+TEST_F(SafetensorsTest, ReadsOrRefusesDamagedHeaders) {
+  const std::vector<float> values{1, 2, 3, 4};
+  const Tensor tensor{DType::f32, {2, 2}, std::as_bytes(std::span(values))};
+  write_safetensors(path_, {{"one", tensor}, {"two", tensor}});
+  const auto good = read_file(path_);
+  std::size_t refused = 0;
+  constexpr std::uint64_t rounds = 500;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    auto text = good;
+    for (std::uint64_t i = 0; i <= round % 3; ++i) {
+      const auto at = reference::mix(8 * round + i) % (good.size() - 2 * tensor.bytes.size());
+      text[at] = static_cast<char>(reference::mix(8 * round + i + 4));
+    }
+    const auto error = error_of(text);  // any other exception ends the test
+    EXPECT_TRUE(error.empty() || error.starts_with(path_.string())) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+    refused += error.empty() ? 0 : 1;
+  }
+  EXPECT_GT(refused, rounds / 2);
+  EXPECT_LT(refused, rounds);  // some bytes are only of a name
 }
 
 TEST_F(SafetensorsTest, RefusesPathsThatAreNoModel) {
