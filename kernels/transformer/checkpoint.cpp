@@ -17,6 +17,7 @@
 
 #include "base/archive.hpp"
 #include "base/sha256.hpp"
+#include "base/together.hpp"
 #include "kernels/check.hpp"
 
 namespace shakedown::training {
@@ -57,16 +58,6 @@ void members(Archive& archive, Manifest& manifest) {
 [[noreturn]] void refuse(const fs::path& file, const std::string& why) { throw InputError(file.string() + ": " + why); }
 [[noreturn]] void refuse(const fs::path& file, const std::string& what, int error) {
   refuse(file, what + ": " + std::generic_category().message(error));
-}
-
-/// Runs an action on all ranks. Throws the first InputError of any rank on all of them.
-template <class Action>
-void together(Group& group, const Action& action) {
-  const auto answers = group.gather(input_error_of(action));
-  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-    if (answers[rank].empty()) continue;
-    throw InputError((answers.size() > 1 ? "rank " + std::to_string(rank) + ": " : "") + answers[rank]);
-  }
 }
 
 std::size_t sum(const auto& runs) {

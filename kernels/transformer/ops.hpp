@@ -83,6 +83,9 @@ struct ProductErrors {
   double u_out, u_acc;
 };
 
+/// The target of a position that has no loss: its loss and its gradient are zero.
+inline constexpr int no_target = -100;
+
 struct AttentionShape {
   std::size_t batch, seq, heads, kv_heads, head_dim;
   bool causal = true;
@@ -317,9 +320,10 @@ concept TrainingOps = requires(
   ops.gelu(cem, em);
   /// In place: u becomes its gradient. dh becomes h (the same bits as gelu) if emit_h, otherwise it is unchanged.
   ops.gelu_backward(em, em, flag);                         // u, dh, emit_h
-  /// In place: logits become scale (softmax - onehot(target)); losses[i] = -log softmax of the target in row i. In a
-  /// tensor parallel group each rank has the logits of its part of the vocabulary, and a target below 0 if another rank
-  /// has it. The softmax covers the logits of all of them, and all get the same losses.
+  /// In place: logits become scale (softmax - onehot(target)); losses[i] = -log softmax of the target in row i. Both are
+  /// zero in a row with no_target. In a tensor parallel group each rank has the logits of its part of the vocabulary,
+  /// and the target -1 if another rank has it. The softmax covers the logits of all of them, and all get the same
+  /// losses.
   ops.cross_entropy(em, ints, x, m);                       // logits, targets, scale, losses
   /// *to += scale sum of values, in a fixed order.
   ops.add_sum(cm, n, x, dx);                               // values, count, scale, to

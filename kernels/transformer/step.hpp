@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -63,6 +64,8 @@ class TrainingStep {
   /// Return the pieces that this rank updates, and the offset of a piece in the arrays of the state.
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::size_t own_offset(const Piece& piece) const { return places_.own_offset(piece); }
+  /// Returns the copy of a tensor, trained or not, that products read.
+  Matrix<Element> copy(const ParameterTensor& tensor) const { return places_.copy(tensor); }
 
   /// Sets random weights (see `tensor`), norms of one and random adapters, and clears moments and records. All memory
   /// that a step must write before it reads it becomes NaN.
@@ -129,15 +132,18 @@ class TrainingStep {
   std::uint64_t steps() const { return steps_; }
 
   /// Loads the tokens of the next steps: accumulation x batch x seq inputs and the same number of targets, each below
-  /// the vocabulary size.
-  void load(std::span<const int> inputs, std::span<const int> targets) {
+  /// the vocabulary size, or no_target. `counted` is the number of targets of all ranks together, over which the loss
+  /// is the mean; nullopt: every position has one.
+  void load(std::span<const int> inputs, std::span<const int> targets, std::optional<double> counted = std::nullopt) {
     const auto count = shape_.accumulation * shape_.tokens();
     if (inputs.size() != count || targets.size() != count) throw std::invalid_argument("a batch of another size");
+    targets_of_rank_ = counted ? std::max(*counted, 1.0) / shape_.ranks : static_cast<double>(count);
     const auto in_part = [&](std::span<const int> tokens) {
       std::vector<int> local;
       for (const int token : tokens) {
         const int in = token - first_token();
-        local.push_back(in < static_cast<int>(part_.vocab) ? std::max(in, -1) : -1);
+        const bool here = in >= 0 && in < static_cast<int>(part_.vocab);
+        local.push_back(here || token == no_target ? (here ? in : token) : -1);
       }
       return local;
     };
@@ -174,7 +180,7 @@ class TrainingStep {
     for (micro_ = 0; micro_ < shape_.accumulation; ++micro_) {
       const bool last = micro_ + 1 == shape_.accumulation;
       if (last) ops_.mark(Mark::forward_begin);
-      queue_pass(0, [this] { forward(); });
+      queue_pass(0, [this] { forward(true); });
       if (last) ops_.mark(Mark::forward_end);
       // Gradients that share memory in turn are summed over ranks at once, and the shares are accumulated.
       queue_pass(1, [&] { backward(last || shape_.shard == Shard::weights); });
@@ -217,6 +223,18 @@ class TrainingStep {
     }
     ops_.copy_bytes(record_ + ++recorded_, record_, sizeof(Record));
     ops_.mark(Mark::end);
+  }
+
+  /// Returns the loss of the loaded tokens, as in Record, and changes no parameter. Waits. Errors: std::logic_error if
+  /// ranks share the model.
+  double evaluate() {
+    if (shape_.sharded() || shape_.tensor > 1) throw std::logic_error("evaluation of a model that ranks share");
+    record_ = buffers_.records;
+    ops_.set_bytes(record_, 0, sizeof(Record));
+    for (micro_ = 0; micro_ < shape_.accumulation; ++micro_) forward(false);
+    Record record;
+    ops_.copy_out(&record, buffers_.records, sizeof record);
+    return record.loss;
   }
 
   /// Returns the records of the steps since `restart`, oldest first; waits for them.
@@ -328,8 +346,8 @@ class TrainingStep {
   // Forward -----------------------------------------------------------------------------------------------------------
 
   /// Runs the forward pass. The logits exist one chunk at a time and become their gradients in place, so this includes
-  /// the head's part of the backward pass. Leaves the gradient of the head's input in `head_gradient`.
-  void forward() {
+  /// the head's part of the backward pass if `trains`. Leaves the gradient of the head's input in `head_gradient`.
+  void forward(bool trains) {
     const auto& m = shape_.model;
     for (auto u = buffers_.units.size(); --u > m.layers;) weights_.use(u);
     ops_.embedding(buffers_.embedding, buffers_.inputs + micro_ * shape_.tokens(), buffers_.positions, shape_.seq,
@@ -347,7 +365,7 @@ class TrainingStep {
       ops_.norm(buffers_.x[m.layers], buffers_.final_norm, m.norm_eps, layers_.own(normed), buffers_.final_statistics);
       layers_.gather_tokens(normed);
     }
-    const double each = 1 / static_cast<double>(shape_.accumulation * shape_.tokens());
+    const double each = 1 / targets_of_rank_;
     const int* const targets = buffers_.targets + micro_ * shape_.tokens();
     const auto d_head = places_.gradient(m.tied ? Owner::embedding : Owner::head, Kind::weight);
     const auto d_bias = places_.gradient(Owner::head, Kind::bias);
@@ -363,6 +381,7 @@ class TrainingStep {
             Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
       }
       ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
+      if (!trains) continue;
       if (d_head) {
         ops_.gemm(
             GradientProduct{.d = d_head, .a = logits, .a_transposed = true, .b = rows, .beta = accumulate ? 1.0 : 0.0});
@@ -370,7 +389,7 @@ class TrainingStep {
       if (d_bias) ops_.sum_rows(logits, accumulate, d_bias.data);
       ops_.gemm(Product{.d = head_gradient().row_range(first, count), .a = logits, .b = buffers_.head});
     }
-    layers_.scatter_tokens(head_gradient());
+    if (trains) layers_.scatter_tokens(head_gradient());
     ops_.add_sum(buffers_.losses, shape_.tokens(), each, &record_->loss);
   }
 
@@ -504,6 +523,7 @@ class TrainingStep {
   Layers<Ops> layers_;
   std::vector<ParameterSlot<Element>> slots_;  // of the pieces
 
+  double targets_of_rank_ = 1;  // targets of all ranks in a step, divided by the ranks
   bool repeats_ = false;
   std::uint64_t steps_ = 0;   // since restart; includes the steps of a run that this one continues
   std::size_t recorded_ = 0;  // records on the device that have not been read

@@ -68,11 +68,13 @@ __global__ void __launch_bounds__(loss_threads)
     cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
   const unsigned row = row_of_block();
   Bf16* const at = logits.at(row);
-  const float target_logit = __bfloat162float(at[targets[row]]);  // read before any thread writes: max_and_sum
-                                                                  // synchronizes the block
+  const int target = targets[row];
+  const bool counts = target != training::no_target;
+  const float target_logit = counts ? __bfloat162float(at[target]) : 0.0F;  // read before any thread writes:
+                                                                            // max_and_sum synchronizes the block
   const auto all = max_and_sum(at, columns);
-  if (threadIdx.x == 0) losses[row] = all.max + logf(all.sum) - target_logit;
-  write_gradient(at, columns, targets[row], scale, all);
+  if (threadIdx.x == 0) losses[row] = counts ? all.max + logf(all.sum) - target_logit : 0.0F;
+  write_gradient(at, columns, target, counts ? scale : 0.0F, all);
 }
 
 __global__ void __launch_bounds__(loss_threads)
@@ -96,8 +98,9 @@ __global__ void __launch_bounds__(loss_threads)
     all.sum += part.sum * __expf(part.max - all.max);
     target_logit += part.target;
   }
-  if (threadIdx.x == 0) losses[row] = all.max + logf(all.sum) - target_logit;
-  write_gradient(logits.at(row), columns, targets[row], scale, all);
+  const bool counts = targets[row] != training::no_target;
+  if (threadIdx.x == 0) losses[row] = counts ? all.max + logf(all.sum) - target_logit : 0.0F;
+  write_gradient(logits.at(row), columns, targets[row], counts ? scale : 0.0F, all);
 }
 
 __global__ void __launch_bounds__(loss_threads)

@@ -423,11 +423,12 @@ void HostOps<T>::cross_entropy(Matrix<T> logits, const int* targets, double scal
       sum += all[i].sum * std::exp(all[i].largest - largest);
       target += all[i].target;
     }
-    losses[r] = static_cast<T>(largest + std::log(sum) - target);
+    const bool counts = targets[r] != no_target;
+    losses[r] = counts ? static_cast<T>(largest + std::log(sum) - target) : T{0};
     T* const row = logits.data + r * logits.stride;
     for (std::size_t c = 0; c < logits.cols; ++c) {
       const double p = std::exp(static_cast<double>(row[c]) - largest) / sum;
-      row[c] = static_cast<T>(scale * (p - (static_cast<int>(c) == targets[r] ? 1 : 0)));
+      row[c] = static_cast<T>((counts ? scale : 0) * (p - (static_cast<int>(c) == targets[r] ? 1 : 0)));
     }
   });
 }

@@ -334,6 +334,16 @@ TEST_F(HostTrainingOps, MeasureTheCrossEntropyAndDifferentiateThat) {
   EXPECT_NEAR(losses[0], std::log(by_hand) - logits.at(0), 1e-13);
 }
 
+TEST_F(HostTrainingOps, GiveARowWithoutATargetNoLossAndNoGradient) {
+  auto d = Array(3, 11, 1, 3);
+  std::vector<double> losses(3, 1);
+  ops_.cross_entropy(d, std::vector{4, no_target, 7}.data(), 0.5, losses.data());
+  EXPECT_EQ(losses[1], 0);
+  for (std::size_t i = 0; i < 11; ++i) EXPECT_EQ(d.at(11 + i), 0);
+  EXPECT_GT(losses[0] * losses[2], 0) << "the other rows have both";
+  EXPECT_NE(d.at(0) * d.at(22), 0);
+}
+
 TEST_F(HostTrainingOps, LookUpTokens) {
   const Array table(6, 5, 1);
   Array out(3, 5, 2);

@@ -303,18 +303,21 @@ TEST_F(CudaTraining, CrossEntropyAndItsGradientInPlace) {
 }
 
 TEST_F(CudaTraining, CrossEntropyOfPartsOfTheVocabularyIsThatOfTheWhole) {
-  constexpr std::size_t rows = 5, cols = 1600, part = cols / 4;
+  constexpr std::size_t rows = 6, cols = 1600, part = cols / 4;
   auto whole = bf16(rows, cols, 8), cut = bf16(rows, cols, 8);
   auto losses = f32(rows), cut_losses = f32(rows);
   whole.normal(1, 3), cut.normal(1, 3);
-  const std::vector<int> targets{0, 1599, 399, 400, 1000};
+  const std::vector<int> targets{0, 1599, 399, 400, 1000, training::no_target};
   const auto on_gpu = upload(targets);
   const Buffer parts(4 * rows * sizeof(LogitPart));
   cross_entropy(stream(), whole, on_gpu.data<const int>(), 0.25F, losses.data());
   std::vector<Buffer> local;
   for (int r = 0; r < 4; ++r) {
     auto of_part = targets;
-    for (auto& target : of_part) target = target / static_cast<int>(part) == r ? target % static_cast<int>(part) : -1;
+    for (auto& target : of_part) {
+      if (target == training::no_target) continue;
+      target = target / static_cast<int>(part) == r ? target % static_cast<int>(part) : -1;
+    }
     local.push_back(upload(of_part));
     logit_parts(stream(), cut.matrix().columns(static_cast<std::size_t>(r) * part, part),
                 local.back().data<const int>(), parts.data<LogitPart>() + static_cast<std::size_t>(r) * rows);
@@ -326,6 +329,9 @@ TEST_F(CudaTraining, CrossEntropyOfPartsOfTheVocabularyIsThatOfTheWhole) {
     EXPECT_TRUE(close(cut_losses.read(), losses.read(), f32_rounding));
   }
   EXPECT_TRUE(close(cut.read(), whole.read(), rounding));
+  EXPECT_EQ(losses.read()[rows - 1], 0) << "a row without a target";
+  const auto gradient = whole.read();
+  EXPECT_TRUE(std::all_of(gradient.end() - cols, gradient.end(), [](double value) { return value == 0; }));
 }
 
 TEST_F(CudaTraining, ALogitThatIsNotFiniteShowsInTheLoss) {
