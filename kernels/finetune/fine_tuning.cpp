@@ -210,6 +210,7 @@ double FineTuning::evaluate() {
     const auto tokens = rows.tokens(step, rows_of_rank(), group_);
     loss += sum_over_ranks(group_, trainer_.evaluate(tokens)) / group_.size() * tokens.counted;
     targets += tokens.counted;
+    while_working_();
   }
   return targets > 0 ? loss / targets : 0;
 }

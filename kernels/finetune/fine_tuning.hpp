@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/finetune/event_file.hpp"
@@ -42,6 +43,8 @@ class FineTuning {
   FineTuning(const FinetuneSettings&, const TrainingData&, training::Trainer&, Group&);
 
   std::int64_t steps() const { return steps_; }
+  /// Sets a function to call after each part of an evaluation, as in Device.
+  void while_working(std::function<void()> call) { while_working_ = std::move(call); }
 
   /// Continues the run in the output folder from its last checkpoint. Errors: InputError if there is none, or if it is
   /// of a run with other settings or data. Collective.
@@ -71,6 +74,7 @@ class FineTuning {
   Group& group_;
   RowStream rows_;
   std::int64_t steps_ = 0;
+  std::function<void()> while_working_ = [] {};
 };
 
 }  // namespace shakedown::finetune

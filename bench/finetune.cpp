@@ -1,0 +1,37 @@
+// Fine-tuning with the weights and examples of the user: with adapters or of all parameters, from model folders of
+// Hugging Face as they are. Each rank has the whole model and a part of every step. Without these flags the program is
+// a benchmark on random weights and a made-up language, which runs only on request: its losses after some steps.
+//
+//   mpirun -np 4 build/bench/bench_finetune --weights=Qwen2-7B --data=train.jsonl --out=run --config=run.yaml
+//   mpirun -np 4 build/bench/bench_finetune --benchmark_filter='finetune/model'
+#include "fixtures/plan/session.hpp"
+#include "kernels/transformer/finetune_spec.hpp"
+
+namespace shakedown {
+
+void register_finetune(Session& session) {
+  session.add({"finetune/of:losses",
+               {},
+               0,
+               [](Device&) -> std::unique_ptr<Work> {
+                 throw Unsupported("it is measured only on request: --benchmark_filter='finetune/model'");
+               },
+               nullptr});
+  const bool host = !session.has_gpus();
+  FinetuneSpec spec{.model = host ? "tiny" : "qwen2_7b_8_layers", .ranks = session.ranks(), .rank = session.rank()};
+  const auto [model, lora] = training::preset(spec.model);
+  spec.shape = model;
+  spec.lora = lora;
+  spec.dtype = host ? DType::f32 : DType::bf16;
+  spec.batch = host ? 4 : 2;
+  spec.seq = host ? 32 : 2048;
+  const double tokens = static_cast<double>(spec.batch * spec.seq) * spec.steps;
+  auto row = measurement_of(spec, [tokens](const Cost&, double seconds, int) -> Metrics {
+    return {{"tokens_per_s", tokens / seconds}};
+  });
+  row.one_by_one = OneByOne{3};
+  row.on_request = true;
+  session.add(std::move(row));
+}
+
+}  // namespace shakedown

@@ -1,0 +1,133 @@
+#include "bench/finetuning/inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace shakedown::finetune {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a file of tokens depends on in addition to the texts.
+std::string origin_of(const Tokenizer& tokenizer, ChatTemplate chat) {
+  return "tokenizer " + tokenizer.digest() + ", template " + std::string(name(chat));
+}
+
+class Reader {
+ public:
+  Reader(const FinetuneSettings& settings, const ModelConfig& model)
+      : tokenizer_(settings.model), chat_(chat_template_of(settings.model, tokenizer_)), vocab_(model.shape.vocab) {}
+
+  std::vector<Example> read(const fs::path& file) const {
+    const bool prepared = is_prepared(file);
+    auto examples = prepared ? read_prepared(file, origin()) : read_examples(file, tokenizer_, chat_);
+    for (const auto& example : examples) {
+      for (const auto token : example.tokens) {
+        if (token >= 0 && static_cast<std::size_t>(token) < vocab_) continue;
+        throw InputError(
+            fmt::format("{}: token {} is not one of the {} tokens of the model: tokenizer.json and "
+                        "config.json must be of the same model",
+                        file.string(), token, vocab_));
+      }
+    }
+    return examples;
+  }
+  std::string origin() const { return origin_of(tokenizer_, chat_); }
+  std::int32_t padding() const { return tokenizer_.end_of_text(); }
+
+ private:
+  Tokenizer tokenizer_;
+  ChatTemplate chat_;
+  std::size_t vocab_;
+};
+
+}  // namespace
+
+FinetuneSettings settings_of(const FinetuneFlags& flags, bool on_host) {
+  FinetuneSettings settings;
+  if (!flags.config.empty()) {
+    settings = read_settings(flags.config);
+  } else if (on_host) {
+    settings.precision = Precision::f32;
+  }
+  const auto replace = [](fs::path& setting, const std::string& flag) {
+    if (!flag.empty()) setting = flag;
+  };
+  replace(settings.model, flags.weights);
+  replace(settings.data, flags.data);
+  replace(settings.out, flags.out);
+  const auto require = [](const fs::path& setting, const char* flag, const char* what) {
+    if (setting.empty()) throw InputError(fmt::format("{}: is missing; name {}", flag, what));
+  };
+  require(settings.model, "--weights", "a model folder of Hugging Face");
+  require(settings.data, "--data", "a file of examples");
+  if (!flags.evaluate) require(settings.out, "--out", "a folder for the results");
+  const std::pair<const char*, bool> modes[] = {
+      {"--resume", flags.resume}, {"--evaluate", flags.evaluate}, {"--prepare", flags.prepare}};
+  if (std::count_if(std::begin(modes), std::end(modes), [](const auto& mode) { return mode.second; }) > 1) {
+    throw InputError("--resume, --evaluate and --prepare: are different runs; give one of them");
+  }
+  if (settings.shard != training::Shard::none) {
+    throw InputError("shard: each rank of a fine-tuning has the whole state; leave it out, or set it to none");
+  }
+  if (!flags.from.empty() && settings.method == Method::full) {
+    throw InputError("--from: a training of all parameters has no adapters; leave it out, or set method: lora");
+  }
+  return settings;
+}
+
+ModelConfig model_of(const FinetuneSettings& settings) {
+  const auto model = read_model_config(settings.model);
+  if (settings.seq > model.max_positions) {
+    throw InputError(
+        fmt::format("{}: the model has {} positions, and sequences of {} tokens do not fit: set seq to {} "
+                    "or less",
+                    settings.model.string(), model.max_positions, settings.seq, model.max_positions));
+  }
+  return model;
+}
+
+TrainingData read_data(const FinetuneSettings& settings, const ModelConfig& model, bool evaluates) {
+  const Reader reader(settings, model);
+  TrainingData data;
+  data.padding = reader.padding();
+  if (evaluates) {
+    data.eval = reader.read(settings.eval_data.empty() ? settings.data : settings.eval_data);
+    return data;
+  }
+  data.train = reader.read(settings.data);
+  if (!settings.eval_data.empty()) {
+    data.eval = reader.read(settings.eval_data);
+  } else if (settings.eval_share > 0) {
+    const auto all = static_cast<double>(data.train.size());
+    const auto kept = static_cast<std::ptrdiff_t>(std::floor(all * (1 - settings.eval_share)));
+    data.eval.assign(std::make_move_iterator(data.train.begin() + kept), std::make_move_iterator(data.train.end()));
+    data.train.resize(static_cast<std::size_t>(kept));
+  }
+  return data;
+}
+
+std::string prepare(const FinetuneSettings& settings, const ModelConfig& model) {
+  const Reader reader(settings, model);
+  const auto examples = reader.read(settings.data);
+  std::error_code error;
+  fs::create_directories(settings.out, error);
+  if (error) throw InputError(settings.out.string() + ": cannot be created (--out): " + error.message());
+  const auto file = settings.out / settings.data.filename().replace_extension(".tokens");
+  write_prepared(file, examples, reader.origin());
+  std::size_t tokens = 0;
+  for (const auto& example : examples) tokens += example.tokens.size();
+  return fmt::format("prepared {} with {}\n", plural(examples.size(), "example"), plural(tokens, "token")) +
+         fmt::format("train with --data={}\n", file.string());
+}
+
+}  // namespace shakedown::finetune
