@@ -193,9 +193,9 @@ class FinetuneJob {
     together(job_.world.operations(), [&] {
       if (job_.world.rank() != 0) return;
       const bool adapters = settings_.method == finetune::Method::lora;
-      if (adapters) save_adapters(settings_.out / "adapter", trainer, settings_.lora, settings_.model);
+      if (adapters) finetune::save_adapters(settings_.out / "adapter", trainer, settings_.lora, settings_.model);
       if (!adapters || flags_.merge) {
-        save_model(settings_.out / "model", trainer, model_->shape, settings_.lora, settings_.model);
+        finetune::save_model(settings_.out / "model", trainer, model_->shape, settings_.lora, settings_.model);
       }
     });
   }
