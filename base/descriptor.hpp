@@ -1,4 +1,4 @@
-// RAII file descriptors, pipes, and complete writes.
+// RAII file descriptors, pipes, and complete reads and writes.
 #pragma once
 
 #include <fcntl.h>
@@ -6,7 +6,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -44,15 +47,43 @@ inline std::optional<Pipe> make_pipe() noexcept {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+/// Repeats a system call until it has transferred `size` bytes or the file ends. `call` gets the number of bytes that
+/// are already transferred. Returns the number of transferred bytes; nullopt on error (errno). Does not allocate.
+template <class Call>
+std::optional<std::size_t> transfer_in_parts(std::size_t size, const Call& call) noexcept {
+  std::size_t done = 0;
+  while (done < size) {
+    const auto part = call(done);
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) return std::nullopt;
+    if (part == 0) break;
+    done += static_cast<std::size_t>(part);
+  }
+  return done;
+}
+
 /// Writes all of `text`. False on error (errno). Does not allocate.
 inline bool write_all(int descriptor, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const auto written = write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
+  return transfer_in_parts(text.size(), [=](std::size_t done) {
+           return write(descriptor, text.data() + done, text.size() - done);
+         }) == text.size();
+}
+
+/// Reads from byte `from` of a file until `bytes` is full or the file ends. Returns the number of bytes that are read;
+/// nullopt on error (errno).
+inline std::optional<std::size_t> read_at(int descriptor, std::span<std::byte> bytes, std::uint64_t from) noexcept {
+  return transfer_in_parts(bytes.size(), [=](std::size_t done) {
+    return pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(from + done));
+  });
+}
+
+/// Writes `bytes` from byte `from` of a file on. Returns the number of bytes that are written; nullopt on error
+/// (errno).
+inline std::optional<std::size_t> write_at(int descriptor, std::span<const std::byte> bytes,
+                                           std::uint64_t from) noexcept {
+  return transfer_in_parts(bytes.size(), [=](std::size_t done) {
+    return pwrite(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(from + done));
+  });
 }
 
 }  // namespace shakedown

@@ -47,15 +47,11 @@ Descriptor nameless_file(const std::filesystem::path& folder) {
 }
 
 void read_bytes(const Descriptor& file, const std::filesystem::path& path, std::span<std::byte> out, std::size_t from) {
-  for (std::size_t done = 0; done < out.size();) {
-    const auto got = ::pread(file.get(), out.data() + done, out.size() - done, static_cast<off_t>(from + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(path, "cannot be read");
-    if (got == 0) {
-      throw InputError(fmt::format("{}: ends after {} bytes, but has {} more by its header; write it again",
-                                   path.string(), from + done, out.size() - done));
-    }
-    done += static_cast<std::size_t>(got);
+  const auto read = read_at(file.get(), out, from);
+  if (!read) refuse(path, "cannot be read");
+  if (*read < out.size()) {
+    throw InputError(fmt::format("{}: ends after {} bytes, but has {} more by its header; write it again",
+                                 path.string(), from + *read, out.size() - *read));
   }
 }
 

@@ -1,4 +1,4 @@
-// Reads and writes of blocks of one file, several at once if the kernel has io_uring.
+// Reads and writes of blocks of one file, several at once.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class BlockIo {
 
 /// Returns the transfers of io_uring; null if this build or this kernel does not have it.
 std::unique_ptr<BlockIo> uring_io();
-/// Returns transfers by pread and pwrite, one at a time.
+/// Returns transfers by pread and pwrite, each in a thread. Errors: std::system_error if no thread can be started.
 std::unique_ptr<BlockIo> plain_io();
 
 /// Transfers all of `memory`. Errors: std::system_error; a file that ends too early is EIO.

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "base/archive.hpp"
+#include "base/descriptor.hpp"
 #include "base/sha256.hpp"
 #include "base/together.hpp"
 #include "kernels/check.hpp"
@@ -77,26 +78,17 @@ class DataFile {
   ~DataFile() { ::close(fd_); }
 
   void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const auto written = ::write(fd_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) refuse_to_write(errno);
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
+    if (!write_all(fd_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) refuse_to_write(errno);
   }
   void sync() {
     if (::fsync(fd_) != 0) refuse_to_write(errno);
     forget();
   }
   void read(std::span<std::byte> bytes, std::size_t from) const {
-    while (!bytes.empty()) {
-      const auto got = ::pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(from));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) refuse(path_, "cannot be read", errno);
-      if (got == 0) refuse(path_, "is truncated at byte " + std::to_string(from) + ": take another checkpoint");
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-      from += static_cast<std::size_t>(got);
-    }
+    const auto read = read_at(fd_, bytes, from);
+    if (!read) refuse(path_, "cannot be read", errno);
+    if (*read < bytes.size())
+      refuse(path_, "is truncated at byte " + std::to_string(from + *read) + ": take another checkpoint");
   }
   std::size_t size() const { return static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)); }
   /// Drops the file from the page cache, so that the next reader reads from disk.

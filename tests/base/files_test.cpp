@@ -7,9 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <thread>
 
 #include "base/descriptor.hpp"
@@ -45,6 +51,23 @@ TEST_F(Files, AreSortedByTheNumbersInTheirNames) {
   EXPECT_EQ(in_order({"7", "07", "8", "06"}), (Words{"06", "07", "7", "8"}));
   EXPECT_EQ(in_order({"a99", "a100", "a98"}), (Words{"a98", "a99", "a100"}));
   EXPECT_FALSE(names_in(folder / "none"));
+}
+
+TEST_F(Files, AreReadAndWrittenFromAnyByteOn) {
+  const Descriptor file(open(write("file", "0123456789").c_str(), O_RDWR | O_CLOEXEC));
+  const auto text = [](std::string_view from) { return std::as_bytes(std::span(from)); };
+  std::array<std::byte, 4> four{};
+  EXPECT_EQ(read_at(file.get(), four, 3), 4u);
+  EXPECT_TRUE(std::ranges::equal(four, text("3456")));
+  EXPECT_EQ(read_at(file.get(), four, 8), 2u) << "the file ends";
+  EXPECT_EQ(read_at(file.get(), four, 10), 0u);
+  EXPECT_EQ(write_at(file.get(), text("abcd"), 8), 4u);
+  EXPECT_EQ(read_at(file.get(), four, 8), 4u);
+  EXPECT_TRUE(std::ranges::equal(four, text("abcd")));
+  const Descriptor folder_itself(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  EXPECT_EQ(read_at(folder_itself.get(), four, 0), std::nullopt);
+  EXPECT_EQ(errno, EISDIR);
+  EXPECT_EQ(write_at(folder_itself.get(), four, 0), std::nullopt);
 }
 
 TEST_F(Files, GiveTheirFirstLineWithoutBlanks) {

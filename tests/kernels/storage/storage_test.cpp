@@ -3,12 +3,22 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <latch>
+#include <set>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
@@ -23,6 +33,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using storage::Op;
+
+constexpr int meeting = -42;  // in place of a file
 
 /// A rank on a host of its own.
 class HostRank final : public ThreadRank {
@@ -214,28 +226,61 @@ TEST_F(Storage, AWriteThatFailsInTheMiddleSaysAfterHowManyBytesAndLeavesNoFile) 
 }
 
 TEST_F(Storage, BothWaysToTransferBlocksMoveTheSameData) {
+  constexpr std::size_t block = 4096, depth = storage::BlockIo::depth;
   const auto path = folder_.path() / "file";
-  std::vector<std::byte> out(8192, std::byte{7}), in(8192);
+  std::vector<std::byte> out(depth * block), in(depth * block);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i / block + 1);
   std::ofstream(path).close();
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  for (auto& io : {storage::uring_io(), storage::plain_io()}) {
+  std::array both{storage::uring_io(), storage::plain_io()};
+  for (auto& io : both) {
     if (io == nullptr) continue;  // this build or kernel has no io_uring
-    for (const auto direction : {storage::Direction::write, storage::Direction::read}) {
+    const auto start = [&](storage::Direction direction, std::size_t slot, std::size_t offset) {
       auto& memory = direction == storage::Direction::write ? out : in;
-      for (const std::size_t slot : {0U, 1U}) {
-        io->start(file.get(), direction, {slot, std::span(memory).subspan(slot * 4096, 4096), slot * 4096});
-      }
-      EXPECT_EQ(io->finish() + io->finish(), 1u);
+      io->start(file.get(), direction, {slot, std::span(memory).subspan(slot * block, block), offset});
+    };
+    for (const auto direction : {storage::Direction::write, storage::Direction::read}) {
+      std::set<std::size_t> finished;
+      for (std::size_t slot = 0; slot < depth; ++slot) start(direction, slot, slot * block);
+      while (finished.size() < depth) ASSERT_TRUE(finished.insert(io->finish()).second) << io->name();
     }
     EXPECT_EQ(in, out) << io->name();
-    const auto read_beyond_the_end = [&] {
-      io->start(file.get(), storage::Direction::read, {0, in, 4096});
-      io->finish();
+    // One of several transfers fails: then none is in progress, and others can be started.
+    for (std::size_t slot = 0; slot < depth; ++slot) start(storage::Direction::read, slot, (slot + 3) * block);
+    const auto finish_all = [&] {
+      for (std::size_t i = 0; i < depth; ++i) io->finish();
     };
-    EXPECT_THROW(read_beyond_the_end(), std::system_error);
+    EXPECT_THROW(finish_all(), std::system_error) << io->name();
+    start(storage::Direction::read, 5, 0);
+    EXPECT_EQ(io->finish(), 5u);
+    EXPECT_EQ(in[5 * block], out[0]) << io->name();
+    start(storage::Direction::read, 0, 0);  // it ends before its memory
+    io.reset();
     std::fill(in.begin(), in.end(), std::byte{0});
   }
 }
 
+TEST_F(Storage, TransfersWithoutIoUringAreInProgressAtOnce) {
+  const auto io = storage::plain_io();
+  std::array<std::byte, storage::BlockIo::depth> memory{};
+  for (std::size_t slot = 0; slot < memory.size(); ++slot) {
+    io->start(meeting, storage::Direction::read, {slot, std::span(memory).subspan(slot, 1), 0});
+  }
+  for (std::size_t i = 0; i < memory.size(); ++i) EXPECT_NO_THROW(io->finish());
+}
+
 }  // namespace
 }  // namespace shakedown::storage_test
+
+/// Replaces that of the C library in this program. A read of `meeting` ends when as many reads have begun as there are
+/// blocks in transfer, and fails after ten seconds.
+extern "C" ssize_t pread(int file, void* to, std::size_t bytes, off_t from) {
+  if (file != shakedown::storage_test::meeting) return ::syscall(SYS_pread64, file, to, bytes, from);
+  static std::latch all_have_begun(shakedown::storage::BlockIo::depth);
+  all_have_begun.count_down();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!all_have_begun.try_wait() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  if (all_have_begun.try_wait()) return static_cast<ssize_t>(bytes);
+  errno = ETIMEDOUT;
+  return -1;
+}
