@@ -32,13 +32,7 @@ void add(Session& session, DecodeSpec spec) {
 
 /// The rows run only on request, because no profile has limits for them. The waived row says so.
 void register_decode(Session& session) {
-  session.add({"decode/model:llama_70b",
-               {},
-               0,
-               [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it has no limits yet; ask for it with --benchmark_filter=decode/.*dtype");
-               },
-               nullptr});
+  session.add_on_request("decode/model:llama_70b", "decode/.*dtype");
   const int ranks = session.ranks();
   if (!session.has_gpus()) {
     for (const auto dtype : {DType::f32, DType::fp8_e4m3}) {

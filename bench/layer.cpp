@@ -27,13 +27,7 @@ void add(Session& session, const LayerSpec& spec) {
 
 /// The rows run only on request, because no profile has limits for them. The waived row says so.
 void register_layer(Session& session) {
-  session.add({"layer/model:h8192",
-               {},
-               0,
-               [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it has no limits yet; ask for it with --benchmark_filter=layer/.*dtype");
-               },
-               nullptr});
+  session.add_on_request("layer/model:h8192", "layer/.*dtype");
   if (!session.has_gpus()) {
     for (const auto dtype : {DType::f32, DType::fp8_e4m3}) {
       add(session, {.model = "h64", .dtype = dtype, .batch = 2, .seq = 16});

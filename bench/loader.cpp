@@ -19,13 +19,7 @@ constexpr double step_seconds_of_gpu = 0.45, step_seconds_of_host = 0.01;
 
 /// The rows run only on request, because they write a file. The waived row says so.
 void register_loader(Session& session) {
-  session.add({"loader/of:tokens",
-               {},
-               0,
-               [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it is measured only on request: --benchmark_filter='loader/workers'");
-               },
-               nullptr});
+  session.add_on_request("loader/of:tokens", "loader/workers");
   LoaderSpec spec{.folder = session.options().checkpoint_folder(), .rank = session.rank(), .ranks = session.ranks()};
   const double step = session.has_gpus() ? step_seconds_of_gpu : step_seconds_of_host;
   if (!session.has_gpus()) {

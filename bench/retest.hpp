@@ -31,11 +31,11 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
 /// Adds the measurements. If one has an outlier, it is repeated later as `turn` 2.
 template <class Spec>
 void add_with_second_turn(Session& session, const std::vector<Spec>& specs, const Figures& figures, OneByOne one_by_one,
-                          double least_seconds = 0) {
+                          double min_seconds = 0) {
   const auto add = [=](Session& to, const Spec& spec) {
     auto measurement = measurement_of(spec, figures);
     measurement.one_by_one = one_by_one;
-    measurement.least_seconds = least_seconds;
+    measurement.min_seconds = min_seconds;
     to.add(std::move(measurement));
   };
   for (const Spec& spec : specs) add(session, spec);

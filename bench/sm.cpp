@@ -18,7 +18,7 @@ Metrics product_figures(const Cost& cost, double seconds, int) { return {{"tflop
 Metrics read_figures(const Cost& cost, double seconds, int) { return {{"read_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
 void add(Session& session, Measurement row, double seconds) {
-  row.least_seconds = seconds;
+  row.min_seconds = seconds;
   row.on_request = true;
   session.add(std::move(row));
 }
@@ -27,13 +27,7 @@ void add(Session& session, Measurement row, double seconds) {
 
 /// The rows run only on request, because they take a minute. The waived row says so.
 void register_sm(Session& session) {
-  session.add({"sm/op:product",
-               {},
-               0,
-               [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it is measured only on request: --benchmark_filter='sm/.*(dtype|bytes)'");
-               },
-               nullptr});
+  session.add_on_request("sm/op:product", "sm/.*(dtype|bytes)");
   if (!session.has_gpus()) {
     const TileProductSpec small{.dtype = DType::f32, .m = 16, .n = 32, .k = 512, .products = 8};
     add(session, measurement_of(small, product_figures), 0);

@@ -25,7 +25,7 @@ inline Tuning gemm_tuning(DType dtype, Load load) {
     tuning.bursts = gemm_bursts;
   }
   if (dtype == DType::f64) {
-    tuning.least_candidates = 12;
+    tuning.min_candidates = 12;
     tuning.slow_turns = 3;
   }
   return tuning;

@@ -46,12 +46,12 @@ class Turns {
   /// Runs each candidate once, which loads its code, and returns those that run. Stops when half of the budget is spent
   /// and enough candidates run; the caller therefore lists the most likely candidates first. Never begins a candidate
   /// that would exceed the limit of the warm-up if it took as long as the one before.
-  std::vector<Candidate> warm_up(std::size_t count, std::size_t least_candidates) {
+  std::vector<Candidate> warm_up(std::size_t count, std::size_t min_candidates) {
     std::vector<Candidate> running;
     for (std::size_t i = 0; i < count; ++i) {
       const double before = spent();
       if (trials_.runs(i)) running.push_back({i, {}});
-      if (running.size() >= least_candidates && spent() > budget_ / 2) break;
+      if (running.size() >= min_candidates && spent() > budget_ / 2) break;
       if (!running.empty() && 2 * spent() - before > max_warm_up_seconds) break;
     }
     return running;
@@ -136,7 +136,7 @@ std::vector<double> one_turn(Trials& trials, std::size_t count, const std::optio
 
 std::optional<std::size_t> pick_fastest(Trials& trials, std::size_t count, const Tuning& tuning) {
   Turns turns(trials, tuning.seconds);
-  auto candidates = turns.warm_up(count, tuning.least_candidates);
+  auto candidates = turns.warm_up(count, tuning.min_candidates);
   if (candidates.empty()) return std::nullopt;
   if (candidates.size() == 1) return candidates.front().index;
 

@@ -19,8 +19,8 @@ struct Tuning {
   double seconds;  // approximate duration of all turns
   double sustained = 0;
   std::optional<Bursts> bursts = std::nullopt;
-  std::size_t least_candidates = 4;  // minimum number to try, regardless of the time
-  int slow_turns = 1;                // number of turns in bursts for operations that take milliseconds
+  std::size_t min_candidates = 4;  // minimum number to try, regardless of the time
+  int slow_turns = 1;              // number of turns in bursts for operations that take milliseconds
 };
 
 /// The operations of a device that the search needs.

@@ -28,7 +28,7 @@ Planned product(const std::string& key, double flops, double per_ghz, double mhz
   Planned row{"gemm/" + key, Form::products, Kind::gemm};
   row.mhz = mhz;
   row.seconds = flops / (per_ghz * 1e9 * mhz);
-  row.least_clocks = flops / most_flops_per_clock(key);
+  row.min_clocks = flops / most_flops_per_clock(key);
   row.cv = cv;
   row.bursts = true;
   return row;

@@ -40,7 +40,7 @@ struct Planned {
   double watts = 0;    // power during the row; 0: the row has bursts, in which power is not measured
   bool bursts = false;
   /// For a product: its number of clocks if all units are busy in each clock.
-  double least_clocks = 0;
+  double min_clocks = 0;
   std::string reason = {};                                 // if the row is waived: the reason
   std::optional<int> shift = {}, source = {}, alone = {};  // local ranks
   double bytes = 0;                                        // bytes of a collective or copy

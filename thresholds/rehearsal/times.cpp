@@ -100,7 +100,7 @@ void Fleet::draw_local(const Planned& row, double when, int number, Times& drawn
                        mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
       // Memory, ports and PCIe do not depend on the SM clock.
       if (row.form == Form::products)
-        seconds = std::max(seconds * row.mhz / mhz / algorithm, row.least_clocks / (mhz * 1e6));
+        seconds = std::max(seconds * row.mhz / mhz / algorithm, row.min_clocks / (mhz * 1e6));
       drawn.mhz[at] = mhz;
     }
     drawn.seconds[at] = seconds;

@@ -52,7 +52,7 @@ class OnGpu : public ::testing::Test {
 
   /// Prepares, runs and checks a Work. Then verifies that its check detects data that were not written or were damaged.
   template <class Spec>
-  void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
+  void expect_work_is_checked(const Spec& spec, std::size_t min_compared) {
     SCOPED_TRACE(key(spec));
     const auto work = device_->prepare(spec);
     work->connect(group_);
@@ -65,7 +65,7 @@ class OnGpu : public ::testing::Test {
     EXPECT_GT(device_->seconds(*work, 3), 0);
     const Check check = work->verify();
     EXPECT_TRUE(check.passed()) << check.mismatched << " of " << check.compared << " wrong: " << check.first;
-    EXPECT_GE(check.compared, least_compared);
+    EXPECT_GE(check.compared, min_compared);
 
     const auto before = results_of(*work);
     const auto digest = work->digest();
