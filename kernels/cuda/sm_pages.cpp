@@ -8,6 +8,7 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/page_read.hpp"
+#include "kernels/cuda/sm_records.hpp"
 #include "kernels/sm_report.hpp"
 
 namespace shakedown::cuda {
@@ -21,25 +22,25 @@ class PageReads final : public Work {
         gpu_(gpu),
         memory_(spec.bytes),
         writers_(spec.pages() * sizeof(unsigned)),
-        records_(max_sms * sizeof(SmRecord)),
-        wrong_(spec.pages() * max_sms * sizeof(unsigned)) {}
+        wrong_(spec.pages() * max_sms * sizeof(unsigned)),
+        records_(gpu) {}
 
   void enqueue() override {
     ++turns_;
-    write_pages(run(), static_cast<unsigned>(sms()), gpu_.stream());
-    read_pages(run(), static_cast<unsigned>(sms()), gpu_.stream());
+    write_pages(run(), static_cast<unsigned>(records_.sms()), gpu_.stream());
+    read_pages(run(), static_cast<unsigned>(records_.sms()), gpu_.stream());
   }
 
   void reset() override {
     turns_ = 0;
     gpu_.fill(memory_, poison_byte);
-    gpu_.fill(records_, 0);
+    records_.clear();
     gpu_.fill(wrong_, 0);
     gpu_.synchronize();
   }
 
   Check verify() override {
-    auto check = check_of(records(), sms(), announced(),
+    auto check = check_of(records_.read(), records_.sms(), announced(),
                           {"SM", "pages", [](const SmRecord& record) {
                              return fmt::format("page {}, word {}: {:#018x}, expected {:#018x}", record.product,
                                                 record.word, record.got, record.expected);
@@ -48,17 +49,17 @@ class PageReads final : public Work {
     return check;
   }
 
-  Cost cost() const override { return {0, static_cast<double>(spec_.bytes) * static_cast<double>(sms() + 1)}; }
+  Cost cost() const override { return {0, static_cast<double>(spec_.bytes) * static_cast<double>(records_.sms() + 1)}; }
   std::size_t bytes() const override { return memory_.bytes() + writers_.bytes() + records_.bytes() + wrong_.bytes(); }
   bool collective() const override { return false; }
-  Metrics metrics() override { return metrics_of(records(), sms(), announced()); }
+  Metrics metrics() override { return metrics_of(records_.read(), records_.sms(), announced()); }
 
   /// Changes a word of the memory, and reads all pages again.
   void corrupt() override {
     auto* const word = memory_.data<std::uint64_t>() + spec_.bytes / 16;
     const auto flipped = gpu_.read(word) ^ 1;
     gpu_.write(word, &flipped, sizeof flipped);
-    read_pages(run(), static_cast<unsigned>(sms()), gpu_.stream());
+    read_pages(run(), static_cast<unsigned>(records_.sms()), gpu_.stream());
   }
 
  private:
@@ -68,16 +69,10 @@ class PageReads final : public Work {
             static_cast<unsigned>(spec_.pages()),
             turns_,
             writers_.data<unsigned>(),
-            records_.data<SmRecord>(),
+            records_.data(),
             wrong_.data<unsigned>()};
   }
-  std::size_t sms() const { return static_cast<std::size_t>(gpu_.multiprocessors()); }
   unsigned long long announced() const { return static_cast<unsigned long long>(turns_) * spec_.pages(); }
-  std::vector<SmRecord> records() const {
-    std::vector<SmRecord> records(max_sms);
-    gpu_.read(records.data(), records_.data(), records_.bytes());
-    return records;
-  }
 
   /// Returns the pages that most SMs have read wrong: "; pages that most SMs read wrong: 12 (written by SM 3 at last)".
   std::string wrong_pages() const {
@@ -90,7 +85,7 @@ class PageReads final : public Work {
     for (std::size_t page = 0; page < writers.size(); ++page) {
       const auto row = wrong.begin() + static_cast<std::ptrdiff_t>(page * max_sms);
       const auto readers = std::count_if(row, row + max_sms, [](unsigned words) { return words > 0; });
-      if (2 * readers <= static_cast<std::ptrdiff_t>(sms()) || found++ >= max_listed) continue;
+      if (2 * readers <= static_cast<std::ptrdiff_t>(records_.sms()) || found++ >= max_listed) continue;
       text +=
           fmt::format("{} {} at {} (last written by SM {})", text.empty() ? "; pages that most SMs read wrong:" : ",",
                       page, static_cast<const void*>(memory_.at(page * PageReadSpec::page_bytes)), writers[page]);
@@ -100,7 +95,8 @@ class PageReads final : public Work {
 
   const PageReadSpec spec_;
   const Gpu& gpu_;
-  const Buffer memory_, writers_, records_, wrong_;
+  const Buffer memory_, writers_, wrong_;
+  const SmRecords records_;
   unsigned turns_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/sm_records.hpp"
 #include "kernels/cuda/tile_product.hpp"
 #include "kernels/short_floats.hpp"
 #include "kernels/sm_report.hpp"
@@ -48,7 +49,7 @@ class TileProducts final : public Work {
         launch_(launch),
         slabs_(TileShape::slabs * std::size_t{slab_bytes(depth)}),
         expected_(TileShape::slabs * tile_words * sizeof(float)),
-        records_(max_sms * sizeof(SmRecord)) {
+        records_(gpu) {
     for (std::size_t i = 0; i < TileShape::slabs; ++i) {
       const auto image = slab_image(static_cast<int>(i), depth);
       gpu_.write(slabs_.at(i * slab_bytes(depth)), image.data(), slab_bytes(depth));
@@ -60,20 +61,19 @@ class TileProducts final : public Work {
 
   void enqueue() override {
     const auto products = static_cast<unsigned>(spec_.products);
-    launch_(
-        {slabs_.data<const uint4>(), expected_.data<const float>(), records_.data<SmRecord>(), announced_, products},
-        depth_, static_cast<unsigned>(gpu_.multiprocessors()), gpu_.stream());
+    launch_({slabs_.data<const uint4>(), expected_.data<const float>(), records_.data(), announced_, products}, depth_,
+            static_cast<unsigned>(gpu_.multiprocessors()), gpu_.stream());
     announced_ += products;
   }
 
   void reset() override {
     announced_ = 0;
-    gpu_.fill(records_, 0);
+    records_.clear();
     gpu_.synchronize();
   }
 
   Check verify() override {
-    return check_of(records(), sms(), announced_,
+    return check_of(records_.read(), records_.sms(), announced_,
                     {"SM", "tile products", [](const SmRecord& record) {
                        const auto place = tile_place(record.word % block_threads, record.word / block_threads);
                        return fmt::format("tile {}, row {}, column {}: {:#010x}, expected {:#010x}", record.product,
@@ -83,33 +83,27 @@ class TileProducts final : public Work {
 
   Cost cost() const override {
     auto cost = shakedown::cost(spec_);
-    cost.flops *= static_cast<double>(sms());
+    cost.flops *= static_cast<double>(records_.sms());
     return cost;
   }
   std::size_t bytes() const override { return slabs_.bytes() + expected_.bytes() + records_.bytes(); }
   bool collective() const override { return false; }
-  Metrics metrics() override { return metrics_of(records(), sms(), announced_); }
+  Metrics metrics() override { return metrics_of(records_.read(), records_.sms(), announced_); }
 
   /// Changes a record as if SM 0 had computed a wrong word.
   void corrupt() override {
-    auto record = gpu_.read(records_.data<const SmRecord>());
+    auto record = gpu_.read(records_.data());
     ++record.wrong_products, ++record.wrong_words;
     gpu_.write(records_.data(), &record, sizeof record);
   }
 
  private:
-  std::size_t sms() const { return static_cast<std::size_t>(gpu_.multiprocessors()); }
-  std::vector<SmRecord> records() const {
-    std::vector<SmRecord> records(max_sms);
-    gpu_.read(records.data(), records_.data(), records_.bytes());
-    return records;
-  }
-
   const TileProductSpec spec_;
   const Gpu& gpu_;
   const int depth_;
   const TileLaunch launch_;
-  const Buffer slabs_, expected_, records_;
+  const Buffer slabs_, expected_;
+  const SmRecords records_;
   unsigned long long announced_ = 0;
 };
 

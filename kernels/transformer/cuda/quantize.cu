@@ -52,15 +52,6 @@ struct GeluSource {
   }
 };
 
-struct SwigluSource {
-  Rows<const Bf16> gate_up;
-  __device__ void read(std::size_t row, int columns, RowPart& part) const {
-    const auto* const from = gate_up.at(row);
-    RowPart::each(columns,
-                  [&](int v, int c) { part.packed[v] = pack(swiglu_of(load(from + c), load(from + columns + c))); });
-  }
-};
-
 template <bool centred>
 struct NormSource {
   Rows<const Bf16> x;
@@ -295,10 +286,6 @@ void requantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, std::size_
 
 void quantize_gelu(cudaStream_t stream, Matrix<const Bf16> u, const Quantized& to) {
   launch(stream, GeluSource{u}, to);
-}
-
-void quantize_swiglu(cudaStream_t stream, Matrix<const Bf16> gate_up, const Quantized& to) {
-  launch(stream, SwigluSource{gate_up}, to);
 }
 
 void quantize_norm(cudaStream_t stream, Matrix<const Bf16> x, const NormWeights& weights, float epsilon,

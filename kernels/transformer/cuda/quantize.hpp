@@ -33,8 +33,6 @@ void requantize(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Qua
 void requantize_transposed(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
 /// Quantizes the rows that gelu(u) would write.
 void quantize_gelu(cudaStream_t, Matrix<const Bf16> u, const Quantized&);
-/// Quantizes the rows that swiglu(gate_up) would write.
-void quantize_swiglu(cudaStream_t, Matrix<const Bf16> gate_up, const Quantized&);
 /// Quantizes the norm of x, which is rounded to bf16 before. It writes the statistics, too.
 void quantize_norm(cudaStream_t, Matrix<const Bf16> x, const NormWeights&, float epsilon, const NormStatistics&,
                    const Quantized&);
