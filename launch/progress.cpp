@@ -85,7 +85,9 @@ void Progress::arrived(const std::string& family, const Verdict& verdict, double
   if (row == nullptr) return;
   // A family that sends no row events is assumed to have begun when the previous one ended.
   if (!row->began) row->began = last_ended_;
-  row->ended = last_ended_ = now;
+  // A family arrives again if some of its rows were measured again at the end.
+  if (!row->ended) row->ended = last_ended_ = now;
+  row->failing.clear();
   const Finding* nearest = nullptr;
   for (const Finding& finding : verdict.findings) {
     if (family_of(finding.key) != family) continue;

@@ -55,6 +55,7 @@ std::vector<Outcome> outcomes_of(const RehearsalPlan& plan, std::optional<rehear
       order.shape = plan.shape;
       order.noise = plan.noise;
       order.seed = plan.seed + cell * seeds_of_a_cell + i;
+      order.limits = &profiles;
       if (fault) order.faults = rehearsal::placed({*fault}, plan.shape, order.seed);
       const rehearsal::Fleet fleet(order);
       outcomes[i] = rehearsal::outcome_of(fleet, rehearsal::judge_fleet(fleet, profiles));

@@ -13,6 +13,11 @@ namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
 
+const std::vector<Profile>& shipped_profiles() {
+  static const auto profiles = load_profiles(source / "thresholds");
+  return profiles;
+}
+
 // Other seeds than those of the tuning, which are below 9,000.
 constexpr int first_seed = 20000;
 
@@ -31,18 +36,18 @@ struct Counts {
 };
 
 Counts counts_of(const Gate& gate) {
-  static const auto profiles = load_profiles(source / "thresholds");
   Counts counts;
   counts.fleets = testing_support::is_nightly() ? gate.fleets : std::min(gate.fleets, gate.hosts > 1 ? 1 : 5);
   for (int i = 0; i < counts.fleets; ++i) {
     Order order;
+    order.limits = &shipped_profiles();
     order.shape.hosts = gate.hosts;
     order.shape.leaf_hosts = 4;
     order.noise = read_noise(source / "thresholds/rehearsal/noise" / (std::string(gate.noise) + ".yaml"));
     order.seed = static_cast<std::uint64_t>(first_seed + i);
     if (gate.faults != std::string("none")) order.faults = placed(parse_faults(gate.faults), order.shape, order.seed);
     const Fleet fleet(order);
-    const Verdict verdict = judge_fleet(fleet, profiles);
+    const Verdict verdict = judge_fleet(fleet, shipped_profiles());
     const Outcome outcome = outcome_of(fleet, verdict);
     counts.failed += outcome.state == State::fail ? 1 : 0;
     counts.first += outcome.first ? 1 : 0;
@@ -118,16 +123,16 @@ TEST(AFault, IsNamedFirst) {
 
 // An AllReduce over all GPUs of two hosts is as slow as the ports of each GPU.
 TEST(SlowPortsOfAGpu, AreNamedInsteadOfAPairOfHosts) {
-  static const auto profiles = load_profiles(source / "thresholds");
   for (const std::uint64_t seed : {2403019, 2403021, 2403026}) {
     Order order;
+    order.limits = &shipped_profiles();
     order.shape.hosts = 8;
     order.shape.leaf_hosts = 4;
     order.noise = read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
     order.seed = seed;
     order.faults = placed(parse_faults("link:0.5"), order.shape, seed);
     const Fleet fleet(order);
-    const Verdict verdict = judge_fleet(fleet, profiles);
+    const Verdict verdict = judge_fleet(fleet, shipped_profiles());
     EXPECT_TRUE(outcome_of(fleet, verdict).first) << "seed " << seed;
     for (const Diagnosis& d : verdict.culprits) EXPECT_NE(d.causes.front(), Cause::slow_path) << "seed " << seed;
   }
@@ -135,6 +140,7 @@ TEST(SlowPortsOfAGpu, AreNamedInsteadOfAPairOfHosts) {
 
 Fleet fleet_of(const char* noise, int hosts, const char* faults, std::uint64_t seed) {
   Order order;
+  order.limits = &shipped_profiles();
   order.shape.hosts = hosts;
   order.noise = read_noise(source / "thresholds/rehearsal/noise" / (std::string(noise) + ".yaml"));
   order.seed = seed;
@@ -146,7 +152,6 @@ constexpr const char* all_to_all = "collectives/op:alltoall/dtype:f32/bytes:1073
 
 /// Returns the verdict on 128 GPUs with a NIC that is 7 % slow, in which AllToAll has `factor` of its rate.
 Verdict with_slow_nic(double factor) {
-  static const auto profiles = load_profiles(source / "thresholds");
   std::vector<Results> files = fleet_of("calm", 16, "nic:0.07", 9000002).results();
   for (Results& file : files) {
     for (Row& row : file.rows) {
@@ -163,7 +168,7 @@ Verdict with_slow_nic(double factor) {
     }
   }
   const Measured measured(std::move(files));
-  const Profile& profile = *select_profile(measured.files, profiles).profile;
+  const Profile& profile = *select_profile(measured.files, shipped_profiles()).profile;
   return judge(measured, References(std::vector{on_site(profile, nullptr, measured)}), {});
 }
 
@@ -193,23 +198,22 @@ TEST(ANicThatIsSevenPercentSlow, FailsIfAllToAllIsSlower) {
 
 // Two of eight hosts have another VBIOS, and one of them has two GPUs with clocks that are 10 % higher.
 TEST(TwoHostsOfAPopulation, AreComparedByTheirClocksWithAllHosts) {
-  static const auto profiles = load_profiles(source / "thresholds");
-  EXPECT_EQ(judge_fleet(fleet_of("mixed", 8, "none", 5030046), profiles).state, State::pass);
+  EXPECT_EQ(judge_fleet(fleet_of("mixed", 8, "none", 5030046), shipped_profiles()).state, State::pass);
 }
 
 TEST(ALink, IsNamedNextToTheSlowGpuAtItsEnd) {
-  static const auto profiles = load_profiles(source / "thresholds");
   const int fleets = testing_support::is_nightly() ? 60 : 5;
   for (const bool begins : {true, false}) {
     for (int i = 0; i < fleets; ++i) {
       Order order;
+      order.limits = &shipped_profiles();
       order.noise = read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
       order.seed = static_cast<std::uint64_t>(first_seed + i);
       order.faults = parse_faults("gpu:0.05+one_way:0.5");
       order.faults[0].local = (i + (begins ? 0 : 1)) % order.shape.gpus;
       order.faults[1].local = i % order.shape.gpus;
       const Fleet fleet(order);
-      const Outcome outcome = outcome_of(fleet, judge_fleet(fleet, profiles));
+      const Outcome outcome = outcome_of(fleet, judge_fleet(fleet, shipped_profiles()));
       EXPECT_TRUE(outcome.named) << "seed " << order.seed << (begins ? ": begins" : ": ends") << " at the slow GPU";
       EXPECT_FALSE(outcome.innocent) << "seed " << order.seed;
     }

@@ -34,6 +34,7 @@ Order gate(int gpus, const char* noise, std::uint64_t seed, const char* faults =
   order.seed = seed;
   order.launch = 1000;
   order.tier = Tier::gate;
+  order.limits = &profiles();
   if (faults != std::string("none")) order.faults = placed(parse_faults(faults), order.shape, seed);
   return order;
 }

@@ -100,7 +100,7 @@ struct Cell {
   std::string faults;
 };
 
-Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed) {
+Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed, const std::vector<Profile>& limits) {
   Order order;
   order.shape.hosts = (cell.gpus + gpus_of_a_host - 1) / gpus_of_a_host;
   order.shape.gpus = std::min(cell.gpus, gpus_of_a_host);
@@ -108,6 +108,7 @@ Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed) {
   order.noise = *cell.noise;
   order.seed = seed;
   order.repeats = flags.repeats;
+  order.limits = &limits;
   order.tier = flags.gate ? Tier::gate : Tier::quick;
   order.pair_samples = flags.pair_samples;
   if (cell.faults != "none") order.faults = placed(parse_faults(cell.faults), order.shape, seed);
@@ -146,7 +147,7 @@ void measure(const Flags& flags, const Cell& cell, const std::vector<Profile>& p
   const auto work = [&] {
     for (int i = next++; i < flags.n; i = next++) {
       const std::uint64_t seed = flags.seed + static_cast<std::uint64_t>(i);
-      const Fleet fleet(order_of(flags, cell, seed));
+      const Fleet fleet(order_of(flags, cell, seed, profiles));
       const Verdict verdict =
           flags.own_runs > 0 ? judge_gate(fleet, profiles, flags.own_runs) : judge_fleet(fleet, profiles);
       outcomes[static_cast<std::size_t>(i)] = outcome_of(fleet, verdict);
@@ -185,12 +186,12 @@ int run(const Flags& flags) {
   std::vector<Noise> noises;
   for (const auto& name : flags.noises)
     noises.push_back(read_noise(source / "thresholds/rehearsal/noise" / (name + ".yaml")));
+  const auto profiles = load_profiles(source / "thresholds");
   if (!flags.folder.empty()) {
-    write(Fleet(order_of(flags, {&noises.front(), flags.gpus.front(), flags.faults.front()}, flags.seed)).results(),
-          flags.folder);
+    const Cell cell{&noises.front(), flags.gpus.front(), flags.faults.front()};
+    write(Fleet(order_of(flags, cell, flags.seed, profiles)).results(), flags.folder);
     return 0;
   }
-  const auto profiles = load_profiles(source / "thresholds");
   fmt::print(
       "| noise | GPUs | fault | n | verdicts | named first | named | at least its host | named or hinted | innocent "
       "named |\n");

@@ -93,6 +93,10 @@ std::map<std::string, std::vector<RankData>> by_key(const std::vector<Row>& rows
   return measured;
 }
 
+bool has(const std::vector<Doubt>& doubts, const std::string& key) {
+  return std::ranges::any_of(doubts, [&](const Doubt& doubt) { return doubt.key == key; });
+}
+
 bool is_measured(const Row& row) {
   return !row.error && !row.waived && row.by_rank.contains("seconds") && family_of(row.key) != "preflight";
 }
@@ -187,9 +191,9 @@ TEST(AHealthyRun, HasHardlyAnyRowInDoubt) {
     std::size_t rows = 0;
     std::string doubts;
     for (const Results& file : read_results(std::vector{root / folder})) {
-      for (const std::string& key : rows_in_doubt(by_key(file.rows), 0)) {
+      for (const Doubt& doubt : rows_in_doubt(by_key(file.rows), 0)) {
         ++rows;
-        doubts += "\n  " + key;
+        doubts += "\n  " + doubt.key;
       }
     }
     EXPECT_LE(rows, 2u) << folder << doubts;
@@ -210,8 +214,7 @@ TEST(AValueThatIsOffOnce, IsMeasuredAgainAndThenForgotten) {
       for (std::size_t rank = 0; rank < 4; ++rank) {
         if (!stall(file.rows[i], rank, 0.6)) continue;
         ++tried;
-        const auto doubts = rows_in_doubt(by_key(file.rows), 0);
-        const bool doubted = std::find(doubts.begin(), doubts.end(), rows[i].key) != doubts.end();
+        const bool doubted = has(rows_in_doubt(by_key(file.rows), 0), rows[i].key);
         const bool alone =
             std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.key == rows[i].key; }) == 1;
         EXPECT_TRUE(doubted || !alone) << rows[i].key << " rank " << rank;
@@ -228,6 +231,64 @@ TEST(AValueThatIsOffOnce, IsMeasuredAgainAndThenForgotten) {
     }
   }
   EXPECT_GT(tried, 20u);
+}
+
+bool may_fail(const std::vector<Results>& files, const Key& key) {
+  const auto findings = judged(files).findings;
+  return std::ranges::any_of(findings, [&](const Finding& f) { return f.key == key && f.counts() && !f.good(); });
+}
+
+std::size_t measurements(const std::vector<Row>& rows, const Key& key) {
+  return static_cast<std::size_t>(std::ranges::count(rows, key, &Row::key));
+}
+
+// A stall of one rank makes a collective of all ranks slow.
+TEST(ACollectiveThatMissesALimitOnce, IsMeasuredAgainAndNeverFailsAlone) {
+  std::size_t turn = 0, tried = 0;
+  for (const std::string& folder : stored_runs()) {
+    auto files = read_results(std::vector{root / folder});
+    if (files.front().context.backend == Backend::host || !outcome_of(files).starts_with("PASS")) continue;
+    const std::string healthy = outcome_of(files);
+    for (Results& file : files) {
+      for (std::size_t i = 0, n = file.rows.size(); i < n; ++i) {
+        const auto rows = file.rows;
+        const Key key = rows[i].key;
+        if (!is_collective(key.family()) || !is_measured(rows[i]) || measurements(rows, key) > 1) continue;
+        if (!testing_support::is_nightly() && ++turn % 8 != 0) continue;
+        if (!stall(file.rows[i], 0, 0.4)) continue;
+        if (may_fail(files, key)) {
+          ++tried;
+          const std::string outcome = outcome_of(files);
+          EXPECT_TRUE(outcome.starts_with("INCONCLUSIVE")) << folder << ": " << key << ": " << outcome;
+          EXPECT_TRUE(has(collectives_in_doubt({file}, references().profiles, nullptr), key)) << folder << ": " << key;
+          const auto slow = file.rows;
+          repeat(file.rows, i, 3);
+          EXPECT_TRUE(outcome_of(files).starts_with("FAIL")) << folder << ": " << key << " is slow each time";
+          EXPECT_FALSE(has(collectives_in_doubt({file}, references().profiles, nullptr), key)) << "three are enough";
+          file.rows = slow;
+          for (int k = 1; k < 3; ++k) {
+            file.rows.push_back(rows[i]);
+            file.rows.back().repetition = k;
+          }
+          EXPECT_EQ(outcome_of(files), healthy) << folder << ": " << key << bad_findings(files);
+        }
+        file.rows = rows;
+      }
+    }
+  }
+  EXPECT_GT(tried, 5u);
+}
+
+TEST(TwoCollectivesThatMissLimits, ConfirmEachOther) {
+  auto files = read_results(std::vector{root / healthy_run});
+  std::size_t slow = 0;
+  for (Results& file : files) {
+    for (Row& row : file.rows) {
+      if (is_of_sweep(row.key) && slow < 2 && stall(row, 0, 0.4)) ++slow;
+    }
+  }
+  ASSERT_EQ(slow, 2u);
+  EXPECT_TRUE(outcome_of(files).starts_with("FAIL"));
 }
 
 void expect_failure(double factor, bool (*is_tried)(const Row&)) {

@@ -90,6 +90,12 @@ std::vector<Row> Fleet::measured_thrice(const std::vector<Planned>& planned, std
   return rows;
 }
 
+std::vector<Doubt> Fleet::missed_limits(const PlannedFamily& family, const std::vector<Row>& rows) const {
+  if (order_.limits == nullptr || !is_collective(family.name)) return {};
+  const Measured measured{results("preflight"), {family.name + ".json", context(family), rows}};
+  return collectives_in_doubt(measured, *order_.limits, nullptr);
+}
+
 std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const {
   std::vector<Planned> planned = family.rows;
   std::vector<Row> rows;
@@ -106,7 +112,7 @@ std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const 
   if (family.name == "pairs" && machine_.shape.hosts > 1) add(confirming_rows(machine_.shape, planned, rows));
   if (!order_.repeats) return rows;
   add(closer_look(machine_.shape, planned, rows));
-  for (const std::size_t i : repeated_rows(planned, rows)) {
+  for (const std::size_t i : repeated_rows(planned, rows, missed_limits(family, rows))) {
     for (int number = 1; number <= 2; ++number) {
       rows.push_back(row_of(planned[i], when, number));
       rows.back().repetition = number;

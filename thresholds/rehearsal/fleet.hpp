@@ -14,6 +14,7 @@
 #include "thresholds/rehearsal/plan.hpp"
 #include "thresholds/rehearsal/random.hpp"
 #include "thresholds/results/results.hpp"
+#include "thresholds/units/doubt.hpp"
 
 namespace shakedown::rehearsal {
 
@@ -25,6 +26,8 @@ struct Order {
   std::uint64_t launch = 0;  // number of the launch; each launch of a machine has other noise
   Tier tier = Tier::quick;   // quick or gate
   bool repeats = true;       // true: repeats doubtful rows, as docs/measuring.md describes
+  // Limits by which the programs repeat collectives. Null: none. Must outlive the fleet.
+  const std::vector<Profile>* limits = nullptr;
   // Number of samples, which gives rows of pairs samples and a cv; 0: rows have neither, as in fixtures/pairs.
   int pair_samples = 0;
 };
@@ -61,6 +64,7 @@ class Fleet {
   double clock(const Planned&, int rank, double when) const;
   double rate(const Planned&, int rank) const;
   std::vector<Row> rows_of(const PlannedFamily&, double when) const;
+  std::vector<Doubt> missed_limits(const PlannedFamily&, const std::vector<Row>&) const;
   std::vector<Row> measured_thrice(const std::vector<Planned>&, std::vector<Row>, double when) const;
   Context context(const PlannedFamily&) const;
 

@@ -5,7 +5,6 @@
 
 #include "base/key.hpp"
 #include "base/statistics.hpp"
-#include "thresholds/units/doubt.hpp"
 
 namespace shakedown::rehearsal {
 
@@ -60,7 +59,8 @@ std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>&
   return more;
 }
 
-std::vector<std::size_t> repeated_rows(const std::vector<Planned>& planned, const std::vector<Row>& rows) {
+std::vector<std::size_t> repeated_rows(const std::vector<Planned>& planned, const std::vector<Row>& rows,
+                                       const std::vector<Doubt>& missed) {
   std::map<std::string, std::vector<RankData>> measured;
   std::map<std::string, std::size_t> index;
   for (std::size_t i = 0; i < planned.size(); ++i) {
@@ -68,7 +68,9 @@ std::vector<std::size_t> repeated_rows(const std::vector<Planned>& planned, cons
     index.emplace(planned[i].key, i);
   }
   std::vector<std::size_t> indices;
-  for (const std::string& key : rows_in_doubt(measured, 0)) indices.push_back(index.at(key));
+  auto doubts = rows_in_doubt(measured, 0);
+  doubts.insert(doubts.end(), missed.begin(), missed.end());
+  for (const Doubt& doubt : worst_first(doubts)) indices.push_back(index.at(doubt.key));
   return indices;
 }
 

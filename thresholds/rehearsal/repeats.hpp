@@ -6,6 +6,7 @@
 
 #include "thresholds/rehearsal/plan.hpp"
 #include "thresholds/results/results.hpp"
+#include "thresholds/units/doubt.hpp"
 
 namespace shakedown::rehearsal {
 
@@ -13,7 +14,9 @@ namespace shakedown::rehearsal {
 /// rows.
 std::vector<Planned> closer_look(const Shape&, const std::vector<Planned>&, const std::vector<Row>&);
 
-/// Returns the indices of the rows that the programs measure two more times.
-std::vector<std::size_t> repeated_rows(const std::vector<Planned>&, const std::vector<Row>&);
+/// Returns the indices of the rows that the programs measure two more times: those with a doubtful value, and `missed`,
+/// the rows that miss a limit.
+std::vector<std::size_t> repeated_rows(const std::vector<Planned>&, const std::vector<Row>&,
+                                       const std::vector<Doubt>& missed);
 
 }  // namespace shakedown::rehearsal

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "base/key.hpp"
 #include "base/statistics.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/rules.hpp"
 #include "thresholds/units/table.hpp"
 
 namespace shakedown {
@@ -160,21 +163,48 @@ double doubtful_shortfall(const Key& key, const PeerClass& kind) {
   return key.family() == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
 }
 
-std::vector<std::string> rows_in_doubt(const std::map<std::string, std::vector<RankData>>& measured, double at_least) {
+std::vector<Doubt> rows_in_doubt(const std::map<std::string, std::vector<RankData>>& measured, double at_least) {
   RowsByKey rows;
   for (const auto& [key, repetitions] : measured) rows.emplace(Key(key), &repetitions);
   Doubts doubts;
   add_peers(rows, doubts);
   add_collectives(rows, doubts);
   add_hosts(rows, doubts);
-  std::vector<std::pair<double, std::string>> sorted;
+  std::vector<Doubt> once;
   for (const auto& [key, shortfall] : doubts) {
-    if (rows.at(key)->size() == 1 && shortfall > at_least) sorted.emplace_back(-shortfall, key);
+    if (rows.at(key)->size() == 1 && shortfall > at_least) once.push_back({key.text(), shortfall});
   }
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<std::string> keys;
-  for (auto& [shortfall, key] : sorted) keys.push_back(std::move(key));
-  return keys;
+  return worst_first(once);
+}
+
+std::vector<Doubt> collectives_in_doubt(const Measured& measured, const std::vector<Profile>& profiles,
+                                        const Site* site) {
+  if (measured.files.empty()) return {};
+  const Profile* const ours = select_profile(measured.files, profiles).profile;
+  if (ours == nullptr) return {};
+  const Profile profile = on_site(*ours, site, measured);
+  const FamilySet families{{"allreduce", "collectives"}};
+  std::vector<Doubt> once;
+  for (const Finding& finding : judge_rules(measured, &profile, families, {}, {}, {}).findings) {
+    const auto compared = finding.compared();
+    if (finding.status != Status::fail || !finding.counts() || !compared) continue;
+    const auto found = measured.benchmarks.find(finding.key);
+    if (found == measured.benchmarks.end() || found->second.rows.size() > 1) continue;
+    once.push_back({finding.key.text(), compared->limit.shortfall(compared->value)});
+  }
+  return worst_first(once);
+}
+
+std::vector<Doubt> worst_first(const std::vector<Doubt>& doubts) {
+  std::map<std::string, double> largest;
+  for (const Doubt& doubt : doubts) {
+    double& shortfall = largest.emplace(doubt.key, doubt.shortfall).first->second;
+    shortfall = std::max(shortfall, doubt.shortfall);
+  }
+  std::vector<Doubt> sorted;
+  for (const auto& [key, shortfall] : largest) sorted.push_back({key, shortfall});
+  std::ranges::stable_sort(sorted, std::ranges::greater{}, &Doubt::shortfall);
+  return sorted;
 }
 
 }  // namespace shakedown

@@ -4,7 +4,10 @@
 #include "thresholds/units/missed_limits.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
@@ -27,6 +30,7 @@ constexpr double distance_by_power = 0.97;
 // If at least this fraction of the units of a class misses limits, the whole fleet is low.
 constexpr double fleet_share = 0.1;
 constexpr std::size_t min_fleet_units = 3;
+constexpr std::string_view measured_once_text = "measured only once, so it is not confirmed";
 
 // `open`: nothing confirms the value. `chip`: only the power cap lowers the clock, but farther than is usual in a
 // run of this size.
@@ -83,6 +87,7 @@ class Attributor {
   std::vector<Attribution> run() {
     attribute_limits_by_rank();
     downgrade_steps();
+    downgrade_collectives();
     return std::move(attributions_);
   }
 
@@ -116,6 +121,30 @@ class Attributor {
       if (f.judgement != Judgement::rule || !fails(f) || !compared || compared->limit.kind != LimitKind::min) continue;
       if (!is_training(f.key.family()) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
       downgrade_step(i, *compared, benchmarks_.at(f.key));
+    }
+  }
+
+  /// A collective has one value for all ranks, so a single pause of one rank makes it slow. Without a repetition, only
+  /// another slow collective of the same ranks confirms it.
+  void downgrade_collectives() {
+    std::map<std::string, std::vector<std::size_t>> missed;  // by scope
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      const Finding& f = findings_[i];
+      const auto compared = f.compared();
+      if (f.judgement != Judgement::rule || !fails(f) || !compared || !is_collective(f.key.family())) continue;
+      if (f.code != Code::limit || limit_by_rank(f, benchmarks_) || !benchmarks_.contains(f.key)) continue;
+      missed[std::string(f.key.part("scope"))].push_back(i);
+    }
+    for (const auto& [scope, indices] : missed) {
+      std::set<Key> rows;
+      for (const std::size_t i : indices) rows.insert(findings_[i].key);
+      if (rows.size() > 1 || has_repetitions(benchmarks_.at(*rows.begin()))) continue;
+      for (const std::size_t i : indices) {
+        attributions_.push_back({.finding = i,
+                                 .status = Status::inconclusive,
+                                 .own = findings_[i].own,
+                                 .reason = std::string(measured_once_text)});
+      }
     }
   }
 
@@ -157,7 +186,7 @@ class Attributor {
       a.reason = counts                ? "the whole fleet misses it"
                  : is_open && chip     ? slow_chip_text
                  : is_open && repeated ? "its repetitions differ, so it is not confirmed"
-                 : is_open             ? "measured only once, so it is not confirmed"
+                 : is_open             ? measured_once_text
                                        : "a warning: no other value of the same GPU confirms it, or a chip has a low "
                                          "clock at the power limit";
     }
