@@ -36,6 +36,20 @@ for family in preflight collectives; do
   expect "  $family whole" eval '[[ $(verdict_of "single/$family.json") == VERDICT:* ]]'
 done
 
+# --- retests --------------------------------------------------------------------------------------------------------------
+# With a limit that no AllToAll can reach, this row misses it in its only measurement.
+cp -r "$(cd "$(dirname "$0")/../../thresholds" && pwd)" limits
+sed -i '/op:alltoall.*bytes:1073741824.*ranks: .2, 3/s/reference: 337.1/reference: 590/' limits/h200-sxm.yaml
+rows_of() { python3 -c 'import json, sys; print(len(json.load(sys.stdin)["result"]["benchmarks"]))'; }
+SHAKEDOWN_THRESHOLDS=$PWD/limits run 0 mpi -np 2 "$bench/bench_all" --backend=virtual --chip=h200 --stream \
+  --families=collectives,preflight '--benchmark_filter=of:gpu|op:(alltoall|broadcast)/.*1073741824'
+expect "a collective that misses a limit is repeated after the last family, whose result comes first" \
+  test "$(cut -d, -f1 "$scratch/out" | cut -d'"' -f4 | paste -sd' ')" = "collectives preflight collectives"
+expect "  twice, and no other row" test "$(sed -n 1p "$scratch/out" | rows_of) $(sed -n 3p "$scratch/out" | rows_of)" = "2 4"
+run 0 mpi -np 2 "$bench/bench_all" --backend=virtual --chip=h200 --stream \
+  --families=collectives,preflight '--benchmark_filter=of:gpu|op:(alltoall|broadcast)/.*1073741824'
+expect "  and none with the shipped limits" test "$(wc -l <"$scratch/out")" = 2
+
 # --- refused ----------------------------------------------------------------------------------------------------------------
 run 2 "$bench/bench_all" --families=gemm,nosuch
 expect "an unknown family is refused, and the known ones are named" says "'nosuch' is not one of preflight, jitter, launch, gemm, hbm"
