@@ -83,6 +83,7 @@ struct Measured {
     if (all_copies) add_more_copies();
     builder.add(sum, "busbw_gb_per_s", busbw, {}, {{"latency_us", 4500}}).by_rank("arrival_us", list(arrival));
     if (!seconds.empty()) builder.seconds(list(seconds));
+    builder.repeated();
     Results read = builder.results();
     for (Row& row : read.rows) {
       for (std::size_t rank = 0; rank < throttle.size() && family_of(row.key) == "gemm"; ++rank) {

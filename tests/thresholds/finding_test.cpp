@@ -396,7 +396,7 @@ TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
   for (const testing_support::Values& seconds :
        {testing_support::Values{0.300, 0.310, 0.299, 0.300}, {0.30, 0.31, 0.05, 0.30}}) {
     ResultsBuilder builder;
-    builder.add(allreduce, "busbw_gb_per_s", 100).seconds(seconds).by_rank("arrival_us", {0, 2, 40, 1});
+    builder.add(allreduce, "busbw_gb_per_s", 100).seconds(seconds).by_rank("arrival_us", {0, 2, 40, 1}).repeated();
     const Verdict verdict = judged(builder, allreduce_rule + "}\n");
     EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
     EXPECT_FALSE(find(verdict, allreduce).worst.has_value()) << *seconds[2] << " s says nothing without its arrival";

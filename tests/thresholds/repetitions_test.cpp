@@ -108,7 +108,7 @@ TEST(Verdict, IsInconclusiveWhenAPassDoesNotRepeat) {
 
 TEST(Verdict, StaysAFailureWhenItDoesNotRepeat) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gb_per_s", 300, {}, {{"cv", 0.4}});
+  builder.add(allreduce, "busbw_gb_per_s", 300, {}, {{"cv", 0.4}}).repeated();
   expect_state(judged(builder, allreduce_rule + ", cv_max: 0.3}\n"), State::fail, 1);
 }
 

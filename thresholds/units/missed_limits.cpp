@@ -125,8 +125,10 @@ class Attributor {
   }
 
   /// A collective has one value for all ranks, so a single pause of one rank makes it slow. Without a repetition, only
-  /// another slow collective of the same ranks confirms it.
+  /// another slow collective of the same ranks confirms it, or a unit that is slower than its peers.
   void downgrade_collectives() {
+    const auto is_out = [](const Column& column) { return std::ranges::any_of(column.cells, &Cell::out); };
+    if (std::ranges::any_of(table_.columns, is_out)) return;
     std::map<std::string, std::vector<std::size_t>> missed;  // by scope
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& f = findings_[i];
