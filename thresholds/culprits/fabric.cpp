@@ -14,7 +14,7 @@
 #include "thresholds/culprits/fabric_findings.hpp"
 #include "thresholds/culprits/leaf_paths.hpp"
 #include "thresholds/culprits/pair_rounds.hpp"
-#include "thresholds/units/chip_variation.hpp"
+#include "thresholds/units/healthy.hpp"
 
 namespace shakedown {
 namespace {

@@ -16,7 +16,7 @@
 #include "thresholds/culprits/copies.hpp"
 #include "thresholds/culprits/evidence.hpp"
 #include "thresholds/rules/profile.hpp"
-#include "thresholds/units/chip_variation.hpp"
+#include "thresholds/units/healthy.hpp"
 #include "thresholds/units/populations.hpp"
 
 namespace shakedown {

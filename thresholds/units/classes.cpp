@@ -7,7 +7,7 @@
 //   chips, with the weight of eight GPUs, because a few GPUs cannot show their own spread. For two or three GPUs s is
 //   sqrt(2) times the known spread, since there is only one healthy GPU to compare with;
 // - T: the distance of the worst of N from the centre, in s, if tails are as heavy as those of chips, in all but 1 % of
-//   fleets, above 64 GPUs 0.03 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
+//   fleets, above 64 GPUs 0.03 % (thresholds/units/healthy.hpp): it grows with N, as the number of comparisons
 //   does;
 // - g: the distance of the best from the centre. Hardware does not become faster by a fault, so the good side shows
 //   whether tails are that heavy here: with such tails the worst of any number is beyond t times the best in
@@ -29,22 +29,14 @@
 
 #include "base/statistics.hpp"
 #include "thresholds/catalogue/metrics.hpp"
-#include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/doubt.hpp"
+#include "thresholds/units/healthy.hpp"
 
 namespace shakedown {
 namespace {
 
 constexpr double sigmas = 6, known_counts_like = 8;
 constexpr std::size_t min_units = 3;
-
-// One to eight nodes must show a fault of 2 %. In larger fleets the tails of healthy chips reach farther.
-constexpr double alpha_of_small_fleets = 0.01, of_the_best_of_small_fleets = 4;
-
-// The largest limits of large fleets. Fleets of all sizes must show memory that is 3 % slow, and GEMM that is 5 % slow.
-// The limits are a sixth below these faults, because the faulty GPU varies as well. That of memory is lower by another
-// 0.7 %, because a faulty GPU may be compared with the slower of two makes of memory, 1 % apart.
-constexpr double max_memory_limit = 0.018, max_gemm_limit = 0.042;
 
 // Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
 // because a GPU with bad ports slows most copies of a small host.

@@ -14,22 +14,13 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/results/hosts.hpp"
-#include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/doubt.hpp"
+#include "thresholds/units/healthy.hpp"
 
 namespace shakedown {
 namespace {
 
-// Floors are below the slowest of a few healthy chips. The limit must be at most this fraction of the median of a
-// healthy fleet.
-constexpr double healthy_distance = 0.90;
-// Warm racks, slow deliveries and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference. For
-// a chip at its power limit, a third of the distance is therefore enough.
-constexpr double distance_by_power = 0.97;
-// If at least this fraction of the units of a class misses limits, the whole fleet is low.
-constexpr double fleet_share = 0.1;
-constexpr std::size_t min_fleet_units = 3;
 constexpr std::string_view measured_once_text = "measured only once, so it is not confirmed";
 
 // `open`: nothing confirms the value. `chip`: only the power cap lowers the clock, but farther than is usual in a

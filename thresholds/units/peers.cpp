@@ -19,9 +19,9 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/results/hosts.hpp"
-#include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/doubt.hpp"
+#include "thresholds/units/healthy.hpp"
 #include "thresholds/units/populations.hpp"
 
 namespace shakedown {

@@ -1,4 +1,4 @@
-#include "thresholds/units/chip_variation.hpp"
+#include "thresholds/units/healthy.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
-// How much healthy chips differ. The tails of their distribution are heavier than those of a normal distribution: Sinha
-// et al. (SC22, arXiv 2208.11035v3) have clusters whose chips are 8 % apart on average and 22 % at most, and outliers,
-// healthy or not, that are 1.5 times slower. Student's t with 5 degrees of freedom describes both. The functions are
-// pure.
+// How far a unit may be from its peers, or from the limits of a profile, and still be healthy. The tails of the
+// distribution of healthy chips are heavier than those of a normal distribution: Sinha et al. (SC22, arXiv
+// 2208.11035v3) have clusters whose chips are 8 % apart on average and 22 % at most, and outliers, healthy or not, that
+// are 1.5 times slower. Student's t with 5 degrees of freedom describes both. The functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,22 @@ inline constexpr std::size_t large_fleet = 65;
 /// If only the power cap lowers the clock of a chip, the chip neither passes nor fails from slowest_of() to this
 /// distance from the median: power explains its clock, but chips are rarely that slow.
 inline constexpr double doubtful_by_power = 0.5;
+/// Up to 64 GPUs, a fault of 2 % must fail. In larger fleets the tails of healthy chips reach farther. The fraction of
+/// such fleets in which the limits of a class may name a healthy chip, and the largest multiple of the usual limit.
+inline constexpr double alpha_of_small_fleets = 0.01, of_the_best_of_small_fleets = 4;
+/// The largest limits of large fleets. Fleets of all sizes must show memory that is 3 % slow, and GEMM that is 5 %
+/// slow. The limits are a sixth below these faults, because the faulty GPU varies as well. That of memory is lower by
+/// another 0.7 %, because a faulty GPU may be compared with the slower of two makes of memory, 1 % apart.
+inline constexpr double max_memory_limit = 0.018, max_gemm_limit = 0.042;
+/// Floors are below the slowest of a few healthy chips. The limit must be at most this fraction of the median of a
+/// healthy fleet.
+inline constexpr double healthy_distance = 0.90;
+/// Warm racks, slow deliveries and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference. For
+/// a chip at its power limit, a third of the distance is therefore enough.
+inline constexpr double distance_by_power = 0.97;
+/// If at least this fraction of the units of a class misses limits, and at least this many, the whole fleet is low.
+inline constexpr double fleet_share = 0.1;
+inline constexpr std::size_t min_fleet_units = 3;
 inline constexpr const char* slow_chip_text =
     "only the power cap lowers its clock, but chips of a run of this size are rarely that slow";
 
