@@ -2,7 +2,7 @@
 shakedown_test(base_test unit
   SOURCES base/gpu_health_test.cpp base/host_list_test.cpp base/known_events_test.cpp base/statistics_test.cpp base/names_test.cpp
     base/text_test.cpp base/key_test.cpp base/archive_test.cpp base/process_test.cpp base/driver_library_test.cpp
-    base/environment_test.cpp base/exit_code_test.cpp base/files_test.cpp base/file_pieces_test.cpp base/console_test.cpp base/flags_test.cpp base/nearest_word_test.cpp base/held_folder_test.cpp base/sha256_test.cpp base/rank_values_test.cpp
+    base/environment_test.cpp base/exit_code_test.cpp base/files_test.cpp base/file_pieces_test.cpp base/console_test.cpp base/flags_test.cpp base/nearest_word_test.cpp base/held_folder_test.cpp base/sha256_test.cpp base/rank_values_test.cpp base/threads_test.cpp
   LIBRARIES shakedown::base)
 target_compile_definitions(base_test PRIVATE EVENTS_TABLE="$<TARGET_FILE:events_table>")
 add_dependencies(base_test events_table)
@@ -19,6 +19,7 @@ function(thresholds_test name)
   shakedown_test(${name} unit PROGRAM thresholds_tests SOURCES ${ARGN} LIBRARIES results_builder shakedown::report)
 endfunction()
 thresholds_test(results_test results_test.cpp)
+shakedown_test(strict_json_test unit SOURCES thresholds/strict_json_test.cpp LIBRARIES results_builder)
 thresholds_test(thresholds_test profile_test.cpp)
 thresholds_test(site_test site_test.cpp)
 shakedown_test(storage_rules_test unit SOURCES thresholds/storage_rules_test.cpp LIBRARIES results_builder)

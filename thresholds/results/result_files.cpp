@@ -1,15 +1,13 @@
 // The result files of a run: which files of a folder are results, and whose runs they are.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <set>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/shown_path.hpp"
+#include "base/threads.hpp"
 #include "base/timed_call.hpp"
 #include "thresholds/results/results.hpp"
 
@@ -77,31 +75,8 @@ std::vector<Results> read_at_once(const std::vector<fs::path>& files) {
   // context and a row.
   constexpr std::size_t max_threads = 3;
   std::vector<Results> all(files.size());
-  std::vector<std::exception_ptr> errors(files.size());
-  const auto order = by_size(files);
-  std::atomic<std::size_t> next = 0;
-  const auto read = [&] {
-    for (auto at = next++; at < order.size(); at = next++) {
-      const auto i = order[at];
-      try {
-        all[i] = read_results(files[i]);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    const auto cores = std::max<std::size_t>(1, std::thread::hardware_concurrency());
-    try {
-      while (others.size() + 1 < std::min({cores, files.size(), max_threads})) others.emplace_back(read);
-    } catch (const std::system_error&) {  // no more threads; this thread reads the rest
-    }
-    read();
-  }
-  for (const auto& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  in_threads(
+      by_size(files), [&](std::size_t i) { all[i] = read_results(files[i]); }, max_threads);
   return all;
 }
 

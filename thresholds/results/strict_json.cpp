@@ -3,12 +3,10 @@
 #include <cctype>
 #include <cstddef>
 #include <cstring>
-#include <future>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/file_pieces.hpp"
@@ -16,6 +14,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "thresholds/results/json_field.hpp"
+#include "thresholds/results/json_tokens.hpp"
 
 namespace shakedown {
 namespace {
@@ -23,39 +22,55 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Builds the document like nlohmann::json::parse, but rejects an object in which a key occurs twice. A reader may use
-// either value (RFC 8259), so such a file could show one value to a person and another to the judge.
-class StrictDocument : public json::json_sax_t {
+// Builds the document, but rejects an object in which a key occurs twice. A reader may use either value (RFC 8259), so
+// such a file could show one value to a person and another to the judge.
+class StrictDocument {
  public:
-  StrictDocument(const fs::path& file, const std::function<void(json&, const std::string&)>& visit)
-      : file_(file), visit_(visit) {}
-  json take() { return std::move(root_); }
-  std::size_t stopped_at = 0;  // number of bytes up to an error, including the wrong byte
+  StrictDocument(const fs::path& file, JsonTokens& tokens, const std::function<void(json&, const std::string&)>& visit)
+      : file_(file), tokens_(tokens), visit_(visit) {}
 
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool start_array(std::size_t) override { return open(json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    const auto [member, fresh] = open_.back()->emplace(name, nullptr);
-    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" occurs twice in one object");
-    member_ = &*member;
-    if (open_.size() == 1) list_ = name;
-    return true;
+  /// Reads the whole text. Returns false at the first byte that is not strict JSON.
+  bool read() {
+    if (!tokens_.skip_mark() || !read_value()) return false;
+    while (!open_.empty()) {
+      const bool is_object = open_.back()->is_object();
+      if (tokens_.take(is_object ? '}' : ']')) {
+        close();
+        continue;
+      }
+      if (!is_first_ && !tokens_.take(',')) return false;
+      is_first_ = false;
+      if ((is_object && !read_name()) || !read_value()) return false;
+    }
+    return !tokens_.peek();
   }
-  bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
-    stopped_at = position;
-    return false;
-  }
+  json take() { return std::move(root_); }
 
  private:
+  /// Reads a value without elements, or begins an array or an object.
+  bool read_value() {
+    switch (tokens_.peek().value_or('\0')) {
+      case '{': return open(json::object());
+      case '[': return open(json::array());
+      case 'n': return tokens_.take_word("null") && add(nullptr);
+      case 't': return tokens_.take_word("true") && add(true);
+      case 'f': return tokens_.take_word("false") && add(false);
+      case '"': return tokens_.read_string(text_) && add(text_);
+      default: break;
+    }
+    const auto number = tokens_.read_number();
+    return number && std::visit([&](auto value) { return add(value); }, *number);
+  }
+
+  bool read_name() {
+    if (tokens_.peek() != '"' || !tokens_.read_string(text_) || !tokens_.take(':')) return false;
+    const auto [member, fresh] = open_.back()->emplace(text_, nullptr);
+    if (!fresh) throw InputError(file_.string() + ": the key \"" + text_ + "\" occurs twice in one object");
+    member_ = &*member;
+    if (open_.size() == 1) list_ = text_;
+    return true;
+  }
+
   json* place(json&& value) {
     if (open_.empty()) return &(root_ = std::move(value));
     if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
@@ -63,28 +78,33 @@ class StrictDocument : public json::json_sax_t {
   }
   bool add(json&& value) {
     place(std::move(value));
-    return completed();
-  }
-  bool open(json&& value) {
-    open_.push_back(place(std::move(value)));
+    completed();
     return true;
   }
-  bool close() {
+  bool open(json&& value) {
+    tokens_.take(value.is_object() ? '{' : '[');
+    open_.push_back(place(std::move(value)));
+    is_first_ = true;
+    return true;
+  }
+  void close() {
     open_.pop_back();
-    return completed();
+    is_first_ = false;
+    completed();
   }
   // Calls the visitor if an array of the document is the innermost one that is open, so that its last element is
   // complete.
-  bool completed() {
+  void completed() {
     if (visit_ && open_.size() == 2 && open_.front()->is_object() && open_.back()->is_array()) visit_(root_, list_);
-    return true;
   }
 
   const fs::path& file_;
+  JsonTokens& tokens_;
   const std::function<void(json&, const std::string&)>& visit_;
-  std::string list_;  // name of the member of the document that is read
+  std::string text_, list_;  // list_: name of the member of the document that is read
   json root_;
   std::vector<json*> open_;
+  bool is_first_ = false;  // true: the innermost array or object has no element yet
   json* member_ = nullptr;
 };
 
@@ -104,8 +124,7 @@ std::string place_in(const std::string& text, std::size_t byte) {
          shortened(one_line(word), max_shown) + "\"";
 }
 
-/// A file that the parser reads in pieces. Its digest takes a quarter of the time of the parser, so another thread
-/// computes it meanwhile.
+/// A file that the parser reads in pieces, and their digest.
 class Source {
  public:
   explicit Source(const fs::path& file) : pieces_(file) {}
@@ -113,7 +132,7 @@ class Source {
   /// Returns the next characters; empty at the end of the file.
   std::string_view next() {
     const std::string_view piece = pieces_.next();
-    hash(piece);
+    hash_.add(piece);
     count_ += piece.size();
     is_blank_ =
         is_blank_ && std::all_of(piece.begin(), piece.end(), [](unsigned char c) { return std::isspace(c) != 0; });
@@ -126,63 +145,13 @@ class Source {
   /// Return the number of characters that were read, whether all are white space, and their digest.
   std::size_t count() const { return count_; }
   bool is_blank() const { return is_blank_; }
-  std::string sha256() {
-    if (hashing_.valid()) hashing_.get();
-    return hash_.digest();
-  }
+  std::string sha256() const { return hash_.digest(); }
 
  private:
-  void hash(std::string_view piece) {
-    if (hashing_.valid()) hashing_.get();
-    constexpr std::size_t least_for_a_thread = 1 << 18;
-    if (piece.size() < least_for_a_thread) return hash_.add(piece);
-    hashed_ = piece;
-    try {
-      hashing_ = std::async(std::launch::async, [this] { hash_.add(hashed_); });
-    } catch (const std::system_error&) {  // no more threads
-      hash_.add(hashed_);
-    }
-  }
-
   FilePieces pieces_;
   Sha256 hash_;
-  std::string hashed_;  // a copy of the piece, whose memory the next piece overwrites
   std::size_t count_ = 0;
   bool is_blank_ = true;
-  std::future<void> hashing_;  // the last member, because its destructor waits for the thread
-};
-
-/// The characters of a source, for the parser. The end has no source.
-class Characters {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-
-  Characters() = default;
-  explicit Characters(Source& source) : source_(&source) {}
-
-  char operator*() const { return *at_; }
-  Characters& operator++() {
-    ++at_;
-    return *this;
-  }
-  /// True if there is another character, which may be in the next piece.
-  bool operator!=(const Characters&) { return at_ != end_ || read(); }
-  bool operator==(const Characters& end) { return !(*this != end); }
-
- private:
-  bool read() {
-    const std::string_view piece = source_->next();
-    at_ = piece.data();
-    end_ = at_ + piece.size();
-    return !piece.empty();
-  }
-
-  Source* source_ = nullptr;
-  const char *at_ = nullptr, *end_ = nullptr;
 };
 
 }  // namespace
@@ -191,19 +160,19 @@ json read_json(const fs::path& file) { return read_json(file, {}).document; }
 
 HashedJson read_json(const fs::path& file, const std::function<void(json&, const std::string&)>& visit) {
   Source source(file);
-  StrictDocument document(file, visit);
-  const bool parsed = json::sax_parse(Characters(source), Characters(), &document);
+  JsonTokens tokens([&] { return source.next(); });
+  StrictDocument document(file, tokens, visit);
+  const bool parsed = document.read();
+  const std::size_t stopped_at = tokens.position();
   source.skip_all();
   if (parsed) return {document.take(), source.sha256()};
   if (source.is_blank()) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
-  // Some versions of the JSON library give the end of the text as the position, others the place after it.
-  if (document.stopped_at >= source.count()) {
+  if (stopped_at > source.count()) {
     throw InputError(file.string() + ": is cut off: not valid JSON at its end");
   }
-  throw InputError(file.string() + ": is not strict JSON in " +
-                   place_in(read_file(file), std::max<std::size_t>(document.stopped_at, 1) - 1) +
+  throw InputError(file.string() + ": is not strict JSON in " + place_in(read_file(file), stopped_at - 1) +
                    "; measure again, or name a result file");
 }
 
