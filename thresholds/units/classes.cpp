@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -28,6 +29,7 @@
 #include <utility>
 
 #include "base/statistics.hpp"
+#include "base/threads.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/units/doubt.hpp"
 #include "thresholds/units/healthy.hpp"
@@ -281,9 +283,16 @@ std::size_t better_group(const std::vector<double>& sorted, double effect) {
   return sorted.size();
 }
 
+std::size_t threads_for(const UnitTable& table) {
+  constexpr int many_ranks = 1024;
+  return table.ranks < many_ranks ? 1 : std::numeric_limits<std::size_t>::max();
+}
+
 void fill_columns(UnitTable& table) {
   add_columns(table);
-  for (Column& column : table.columns) fill(column, table.comparisons);
+  in_threads(
+      numbers_below(table.columns.size()), [&](std::size_t i) { fill(table.columns[i], table.comparisons); },
+      threads_for(table));
   // With two GPUs, the copies of one GPU are a single link, which is already a class of its own.
   std::erase_if(table.columns, [](const Column& c) { return !end_of(c).empty() && c.cells.front().rows == 1; });
   SeenTogether together;

@@ -10,6 +10,9 @@
 
 namespace shakedown {
 
+/// Returns how many threads may compare the values of a table: 1 for small ones, whose judges run at the same time.
+std::size_t threads_for(const UnitTable&);
+
 /// Fills the columns of a table from its comparisons and telemetry, and marks the outliers.
 void fill_columns(UnitTable&);
 

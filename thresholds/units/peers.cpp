@@ -18,6 +18,7 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "base/threads.hpp"
 #include "thresholds/results/hosts.hpp"
 #include "thresholds/units/classes.hpp"
 #include "thresholds/units/doubt.hpp"
@@ -270,11 +271,17 @@ class Collector {
 void compare(UnitTable& table) {
   HostsByContext hosts;
   std::erase_if(table.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
-  for (Comparison& comparison : table.comparisons) {
-    measure_values(comparison);
-    measure_hosts(comparison, hosts.of(*comparison.context));
+  for (const Comparison& comparison : table.comparisons) hosts.of(*comparison.context);
+  in_threads(
+      numbers_below(table.comparisons.size()),
+      [&](std::size_t i) {
+        Comparison& comparison = table.comparisons[i];
+        measure_values(comparison);
+        measure_hosts(comparison, hosts.of(*comparison.context));
+      },
+      threads_for(table));
+  for (const Comparison& comparison : table.comparisons)
     table.tests += comparison.values.size() + comparison.hosts.size();
-  }
   if (table.comparisons.empty()) {
     table.not_compared = table.ranks == 1 ? "only 1 rank, so there are no peers; constant wrong bits "
                                             "are found only by the data checks"
