@@ -2,15 +2,22 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/run_lock.hpp"
 #include "base/text.hpp"
+#include "base/threads.hpp"
 #include "base/timed_call.hpp"
 #include "report/ledger.hpp"
 #include "thresholds/ledger/own_runs.hpp"
 #include "thresholds/results/measured.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/expectation.hpp"
+#include "thresholds/rules/site.hpp"
 
 namespace shakedown {
 namespace {
@@ -78,39 +85,85 @@ bool find_runs(const fs::path& folder, int depth, Found& found) {
   return has_runs;
 }
 
-/// Judges a run of the fleet alone. The roster is that of the fleet, so it does not apply to a run.
-Verdict judge_one(const Measured& measured, const GivenReferences& given, JudgeOptions options,
-                  std::optional<std::string> unfinished) {
-  options.unfinished = std::move(unfinished);
-  return judge(measured, References(given.profiles_for(measured)), options);
-}
-
 bool is_complete(const std::vector<Results>& files) {
   return std::all_of(files.begin(), files.end(), [](const Results& file) { return file.context.complete; });
 }
 
-/// The ledger of the fleet, which is read once.
-struct FleetLedger {
-  fs::path folder;
-  Ledger events;
+/// A run that was read and judged alone.
+struct JudgedRun {
+  std::unique_ptr<const Measured> measured;  // null if the run is not to be used; then `facts` has its first context
+  std::vector<Results> facts;
+  Verdict verdict;
+  bool complete = false;
+  std::map<std::string, OwnDrift> drifts;  // by host
+  std::string why_not;                     // why it could not be read
 };
 
-/// Judges runs from the newest to the oldest until it has judged a complete run of each host.
+/// Judges runs alone. The roster is that of the fleet, so it does not apply to a run.
+class RunJudge {
+ public:
+  /// `accepted` is null if there is no ledger.
+  RunJudge(const GivenReferences& given, const JudgeOptions& options, const AcceptedRuns* accepted)
+      : given_(given), options_(options), accepted_(accepted) {}
+
+  JudgedRun judge(const Candidate& run) const {
+    JudgedRun judged;
+    judged.why_not = input_error_of([&] { judge(run, judged); });
+    return judged;
+  }
+
+ private:
+  void judge(const Candidate& run, JudgedRun& judged) const {
+    auto measured = std::make_unique<const Measured>(read_results(std::vector{run.folder}));
+    JudgeOptions options = options_;
+    options.unfinished = unfinished(run.folder);
+    judged.complete = !options.unfinished && is_complete(measured->files);
+    judged.verdict = shakedown::judge(*measured, references_of(*measured), options);
+    if (!judged.complete && judged.verdict.state != State::fail) {
+      judged.facts.resize(1);
+      judged.facts.front().context = measured->files.front().context;
+      return;
+    }
+    if (accepted_ != nullptr)
+      judged.drifts = own_drifts(*measured, accepted_->records(*measured, judged.verdict.started));
+    judged.measured = std::move(measured);
+  }
+
+  /// Returns the profile of the run alone, because a copy of all profiles takes an eighth of the time of a run. An
+  /// unknown family is refused by all of them.
+  References references_of(const Measured& measured) const {
+    const Profile* const own = select_profile(measured.files, given_.profiles).profile;
+    if (own == nullptr || !options_.families.all()) return {given_.profiles_for(measured)};
+    return {{on_site(*own, given_.site_or_null(), measured)}};
+  }
+
+  const GivenReferences& given_;
+  const JudgeOptions& options_;
+  const AcceptedRuns* accepted_;
+};
+
+/// Adds runs to the fleet, from the newest to the oldest, until it has a complete run of each host.
 class Chooser {
  public:
-  /// `ledger` is null if there is none.
-  Chooser(const GivenReferences& given, const JudgeOptions& options, const FleetLedger* ledger, FleetJudge& fleet,
-          Found& found)
-      : given_(given), options_(options), ledger_(ledger), fleet_(fleet), found_(found) {
+  Chooser(const RunJudge& judge, FleetJudge& fleet, Found& found) : judge_(judge), fleet_(fleet), found_(found) {
     std::stable_sort(found.runs.begin(), found.runs.end(),
                      [](const auto& a, const auto& b) { return a.started > b.started; });
   }
 
   void judge_all() {
-    for (const Candidate& run : found_.runs) judge(run);
+    std::vector<std::optional<JudgedRun>> judged(found_.runs.size());
+    in_order(
+        found_.runs.size(),
+        [&](std::size_t i) {
+          if (!hosts_of(found_.runs[i]).empty()) judged[i] = judge_.judge(found_.runs[i]);
+        },
+        [&](std::size_t i) {
+          add(found_.runs[i], judged[i]);
+          judged[i].reset();
+        });
     // Each node without a complete run is shown with its newest incomplete run.
     for (const auto& [host, broken] : broken_) {
-      if (!done_.contains(host)) fleet_.add(broken.facts, broken.verdict, {host}, broken.folder, false);
+      if (!done_.contains(host)) fleet_.add(broken.run->facts, broken.run->verdict, {host}, broken.folder, false);
     }
   }
 
@@ -119,50 +172,53 @@ class Chooser {
  private:
   struct Broken {
     fs::path folder;
-    Verdict verdict;
-    std::vector<Results> facts;  // without rows
+    std::shared_ptr<const JudgedRun> run;
   };
 
-  void judge(const Candidate& run) {
+  /// Returns the hosts of a run for which no run was added yet.
+  std::vector<std::string> hosts_of(const Candidate& run) const {
+    const std::lock_guard lock(mutex_);
     std::vector<std::string> hosts;
     for (const auto& host : run.hosts) {
       if (!done_.contains(host)) hosts.push_back(host);
     }
+    return hosts;
+  }
+
+  /// `judged` may exist although a newer run, which was judged at the same time, has all its hosts.
+  void add(const Candidate& run, std::optional<JudgedRun>& judged) {
+    const auto hosts = hosts_of(run);
     if (hosts.empty()) {
       found_.left_out.push_back({run.folder, "older", true});
       return;
     }
-    try {
-      const Measured measured(read_results(std::vector{run.folder}));
-      auto why = unfinished(run.folder);
-      const bool complete = !why && is_complete(measured.files);
-      const Verdict verdict = judge_one(measured, given_, options_, std::move(why));
-      if (!complete && verdict.state != State::fail) {
-        std::vector<Results> facts(1);
-        facts.front().context = measured.files.front().context;
-        for (const auto& host : hosts) broken_.try_emplace(host, Broken{run.folder, verdict, facts});
-        found_.left_out.push_back({run.folder, "incomplete", true});
-        return;
-      }
-      for (const auto& host : hosts) {
-        const auto newer = broken_.find(host);
-        fleet_.add(measured.files, verdict, {host}, run.folder, complete,
-                   newer == broken_.end() ? "" : newer->second.folder.string());
-        done_.insert(host);
-        if (ledger_ == nullptr) continue;
-        const auto earlier = newest_accepted_runs(ledger_->folder, ledger_->events, host, verdict.started);
-        if (const auto drift = own_drift(measured, own_record(earlier, measured))) fleet_.set_drift(host, *drift);
-      }
-    } catch (const InputError& error) {
-      found_.left_out.push_back({run.folder, error.what()});
+    if (!judged->why_not.empty()) {
+      found_.left_out.push_back({run.folder, judged->why_not});
+      return;
     }
+    if (!judged->measured) {
+      const auto shared = std::make_shared<const JudgedRun>(std::move(*judged));
+      for (const auto& host : hosts) broken_.try_emplace(host, Broken{run.folder, shared});
+      found_.left_out.push_back({run.folder, "incomplete", true});
+      return;
+    }
+    std::map<std::string, std::string> newer;
+    for (const auto& host : hosts) {
+      if (const auto broken = broken_.find(host); broken != broken_.end()) newer[host] = broken->second.folder;
+    }
+    fleet_.add(judged->measured->files, judged->verdict, hosts, run.folder, judged->complete, newer);
+    for (const auto& host : hosts) {
+      if (const auto drift = judged->drifts.find(host); drift != judged->drifts.end())
+        fleet_.set_drift(host, drift->second);
+    }
+    const std::lock_guard lock(mutex_);
+    done_.insert(hosts.begin(), hosts.end());
   }
 
-  const GivenReferences& given_;
-  const JudgeOptions& options_;
-  const FleetLedger* ledger_;
+  const RunJudge& judge_;
   FleetJudge& fleet_;
   Found& found_;
+  mutable std::mutex mutex_;  // of done_
   std::set<std::string> done_;
   std::map<std::string, Broken> broken_;  // by host: its newest run, if that run is incomplete
 };
@@ -190,9 +246,11 @@ Fleet judge_fleet(const Arguments& arguments) {
     }
   }
   FleetJudge fleet;
-  std::optional<FleetLedger> ledger;
-  if (const auto folder = ledger_of(arguments)) ledger = FleetLedger{*folder, read_ledger(*folder)};
-  Chooser chooser(given, options, ledger ? &*ledger : nullptr, fleet, found);
+  std::optional<Ledger> ledger;
+  std::optional<AcceptedRuns> accepted;
+  if (const auto folder = ledger_of(arguments)) accepted.emplace(*folder, ledger.emplace(read_ledger(*folder)));
+  const RunJudge judge(given, options, accepted ? &*accepted : nullptr);
+  Chooser chooser(judge, fleet, found);
   chooser.judge_all();
   for (const fs::path& folder : found.empty_nodes) {
     if (!chooser.has(folder.filename())) fleet.add_absent(folder.filename(), "no results in " + folder.string());
@@ -201,8 +259,9 @@ Fleet judge_fleet(const Arguments& arguments) {
     if (!chooser.has(entry.host)) fleet.add_absent(entry.host, "on the roster, without a run");
   }
   if (ledger) {
-    fleet.set_records(node_records(ledger->events.events));
-    for (const auto& event : ledger->events.unreadable) found.left_out.push_back({event.file, event.why});
+    fleet.set_records(node_records(ledger->events));
+    for (const auto& event : ledger->unreadable) fleet.add_unreadable(event);
+    warn_of_unreadable(*ledger, 0);
   }
   return std::move(fleet).judge(options, std::move(found.left_out));
 }

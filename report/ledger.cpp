@@ -180,7 +180,7 @@ int retest(const Arguments& arguments) {
     throw InputError("retest: \"" + one_line(name) + "\" has no event in " + folder.string() + "; check its name");
   }
   for (const UnreadableEvent& event : ledger.unreadable) {
-    if (event.node == node->node)
+    if (event.node == in_file_name(node->node))
       throw CannotRead(event.why + "; the event may be a failure of " + name + ": restore the file, or remove it");
   }
   if (node->state == LedgerState::good) {

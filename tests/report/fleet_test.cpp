@@ -259,13 +259,55 @@ TEST_F(FleetFolder, ThatIsHealthyHasNoLossAgainstItsOwnRuns) {
   EXPECT_NE(answer.out.find("good since "), std::string::npos) << answer.out;
 }
 
-TEST_F(FleetFolder, WithAnEventThatCannotBeReadIsUndecided) {
-  write({.nodes = 2});
+TEST_F(FleetFolder, HasTheDriftOfEachHostOfOneRun) {
+  rehearsal::Order order;
+  order.noise = rehearsal::read_noise(source / "thresholds/rehearsal/noise/calm.yaml");
+  order.shape.hosts = 2;
+  order.seed = first_seed + 400;
+  const auto measured_on = [&](const std::string& day) {
+    auto files = rehearsal::Fleet(order).results();
+    for (Results& file : files) file.context.started = day + "T06:00:00Z";
+    return files;
+  };
   fs::create_directories(root_ / "ledger");
-  std::ofstream(root_ / "ledger/20261124T060000Z-n000-run-1.json") << "{";
-  const Answer answer = shakedown({"fleet", "--ledger=" + (root_ / "ledger").string()});
-  EXPECT_EQ(answer.code, 3) << answer.out;
-  EXPECT_NE(answer.out.find("20261124T060000Z-n000-run-1.json"), std::string::npos) << answer.out;
+  const Measured before(measured_on("2026-11-20"));
+  for (const LedgerEvent& event : events_of(verdict_of(before), &before, "")) add_event(root_ / "ledger", event);
+  order.launch = 1;
+  for (int gpu = 0; gpu < order.shape.gpus; ++gpu) order.faults.push_back({Weakness::hbm, 0.05, 1, gpu});
+  rehearsal::write(measured_on("2026-11-25"), root_ / "tree" / "run");
+  const fs::path json = root_ / "fleet.json";
+  const Answer answer = shakedown({"fleet", "--ledger=" + (root_ / "ledger").string(), "--json=" + json.string()});
+  const auto nodes = nlohmann::json::parse(read_file(json))["nodes"];
+  ASSERT_EQ(nodes.size(), 2u) << answer.out;
+  const std::string slow_host = before.files.front().context.ranks.back().host;
+  for (const auto& node : nodes) {
+    ASSERT_TRUE(node["drift"].is_object()) << answer.out;
+    const bool is_slow = node["host"] == slow_host;
+    EXPECT_EQ(node["drift"]["percent"].get<double>() < -3, is_slow) << node["drift"].dump();
+    EXPECT_EQ(node["drift"]["is_loss"], is_slow);
+  }
+}
+
+TEST_F(FleetFolder, LeavesAnEventThatCannotBeReadOut) {
+  write({.nodes = 2});
+  const fs::path ledger = root_ / "ledger";
+  fs::create_directories(ledger);
+  const std::string of_another = "20261124T060000Z-n007-run-1.json", of_one = "20261124T060000Z-n000-run-1.json";
+  std::ofstream(ledger / of_another) << "{";
+  std::ofstream(ledger / "notes.json") << "[]";
+  const Answer others = shakedown({"fleet", "--ledger=" + ledger.string()});
+  EXPECT_EQ(others.code, 0) << "no node of the fleet depends on it: " << others.out;
+  EXPECT_EQ(others.out.find("PASS 2 nodes of 16 GPUs good"), 0u) << others.out;
+  for (const std::string& file : {of_another, std::string("notes.json")}) {
+    EXPECT_NE(others.out.find(file), std::string::npos) << others.out;
+  }
+  std::ofstream(ledger / of_one) << "{";
+  const Answer own = shakedown({"fleet", "--ledger=" + ledger.string(), "--nodes=" + (root_ / "out").string()});
+  EXPECT_EQ(own.code, 3) << own.out;
+  EXPECT_EQ(own.out.find("INCOMPLETE 1 of 2 nodes undecided: an event in the ledger, which may be a failure"), 0u)
+      << own.out;
+  EXPECT_NE(own.out.find(of_one), std::string::npos) << own.out;
+  EXPECT_EQ(line_of(root_ / "out/good_nodes"), "n001 slots=8") << "the event does not concern the other node";
   EXPECT_EQ(shakedown({"fleet", "--ledger=" + (root_ / "none").string()}).code, 2);
 }
 

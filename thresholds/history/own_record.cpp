@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -38,20 +39,28 @@ struct OwnFigures {
 
 class OwnComparison {
  public:
-  explicit OwnComparison(const OwnRecord& record) : record_(record) {}
+  /// Returns the record of a rank; null if it has none.
+  using RecordOf = std::function<const OwnRecord*(const RankFacts&)>;
+
+  /// `shared` is the record of figures of all GPUs together; null if there is none.
+  OwnComparison(RecordOf record_of, const OwnRecord* shared) : record_of_(std::move(record_of)), shared_(shared) {}
 
   void add(const Key& key, const Benchmark& benchmark) {
     const std::string metric = headline_metric(benchmark);
     if (metric.empty() || lower_is_better(metric)) return;
     const std::string name = key.text() + " " + metric;
-    if (const auto shared = record_.shared.find(name); shared != record_.shared.end()) {
-      if (const auto value = run_value(benchmark, metric)) add(std::nullopt, {&key, metric, *value, shared->second});
+    if (shared_ != nullptr && shared_->shared.contains(name)) {
+      if (const auto value = run_value(benchmark, metric))
+        add(std::nullopt, {&key, metric, *value, shared_->shared.at(name)});
       return;
     }
     const RankValues values = rank_values(benchmark, metric);
     for (std::size_t rank = 0; rank < std::min(values.size(), benchmark.context->ranks.size()); ++rank) {
-      const auto gpu = record_.by_gpu.find(gpu_id(benchmark.context->ranks[rank]));
-      if (!values[rank] || gpu == record_.by_gpu.end()) continue;
+      const RankFacts& facts = benchmark.context->ranks[rank];
+      const OwnRecord* const record = values[rank] ? record_of_(facts) : nullptr;
+      if (record == nullptr) continue;
+      const auto gpu = record->by_gpu.find(gpu_id(facts));
+      if (gpu == record->by_gpu.end()) continue;
       const auto before = gpu->second.find(name);
       if (before != gpu->second.end()) add(rank, {&key, metric, *values[rank], before->second});
     }
@@ -75,7 +84,8 @@ class OwnComparison {
     group.rows.push_back(std::move(row));
   }
 
-  const OwnRecord& record_;
+  RecordOf record_of_;
+  const OwnRecord* shared_;
   std::map<std::pair<std::string, std::optional<std::size_t>>, OwnFigures> groups_;
 };
 
@@ -108,10 +118,10 @@ Finding own_finding(const std::vector<const OwnFigures*>& slow, const OwnRecord&
   return finding;
 }
 
-/// Returns the figures of each GPU and family that are in the record.
+/// Returns the figures of each GPU and family that are in its record.
 template <class IsWanted>
-std::vector<OwnFigures> compared_figures(const Measured& measured, const OwnRecord& record, const IsWanted& is_wanted) {
-  OwnComparison comparison(record);
+std::vector<OwnFigures> compared_figures(const Measured& measured, OwnComparison comparison,
+                                         const IsWanted& is_wanted) {
   for (const auto& [key, benchmark] : measured.benchmarks) {
     if (benchmark.error() == nullptr && benchmark.waiver() == nullptr && is_wanted(key)) comparison.add(key, benchmark);
   }
@@ -128,7 +138,8 @@ OwnRecordJudgement judge_own_record(const Measured& measured, const OwnRecord& r
     judgement.summary = "no accepted run of these GPUs with this software in the ledger";
     return judgement;
   }
-  const std::vector<OwnFigures> groups = compared_figures(measured, record, [](const Key&) { return true; });
+  const OwnComparison comparison([&](const RankFacts&) { return &record; }, &record);
+  const std::vector<OwnFigures> groups = compared_figures(measured, comparison, [](const Key&) { return true; });
   std::map<std::string, std::vector<const OwnFigures*>> slow;
   std::size_t rows = 0;
   for (const OwnFigures& group : groups) {
@@ -147,17 +158,33 @@ OwnRecordJudgement judge_own_record(const Measured& measured, const OwnRecord& r
   return judgement;
 }
 
-std::optional<OwnDrift> own_drift(const Measured& measured, const OwnRecord& record) {
-  const auto groups = compared_figures(measured, record, [](const Key& key) {
+std::map<std::string, OwnDrift> own_drifts(const Measured& measured, const std::map<std::string, OwnRecord>& by_host) {
+  const Context& context = measured.files.front().context;
+  const auto record_of = [&](const RankFacts& rank) -> const OwnRecord* {
+    const auto index = static_cast<std::size_t>(rank.rank);
+    const auto found = by_host.find(rank.host);
+    const bool is_here = index < context.ranks.size() && context.ranks[index].host == rank.host;
+    return is_here && found != by_host.end() ? &found->second : nullptr;
+  };
+  const bool has_shared = context.hosts == 1 && !by_host.empty();
+  const OwnComparison comparison(record_of, has_shared ? &by_host.begin()->second : nullptr);
+  const auto groups = compared_figures(measured, comparison, [](const Key& key) {
     const FamilyRow* const family = family_row(key.family());
     return family != nullptr && family->in_gate;
   });
   const auto part_of_limit = [](const OwnFigures& group) { return group.middle().loss() / allowed_loss(group); };
-  const auto worst = std::ranges::max_element(groups, {}, part_of_limit);
-  if (worst == groups.end()) return std::nullopt;
-  const auto& ranks = measured.files.front().context.ranks;
-  return OwnDrift{worst->family, worst->rank ? gpu_id(ranks[*worst->rank]) : "", -100 * worst->middle().loss(),
-                  record.runs, part_of_limit(*worst) > 1};
+  std::map<std::string, const OwnFigures*> worst;  // by host
+  for (const OwnFigures& group : groups) {
+    const auto [of_host, fresh] = worst.emplace(context.ranks[group.rank.value_or(0)].host, &group);
+    if (!fresh && part_of_limit(group) > part_of_limit(*of_host->second)) of_host->second = &group;
+  }
+  std::map<std::string, OwnDrift> drifts;
+  for (const auto& [host, group] : worst) {
+    const std::string gpu = group->rank ? gpu_id(context.ranks[*group->rank]) : "";
+    drifts[host] = {group->family, gpu, -100 * group->middle().loss(), by_host.at(host).runs,
+                    part_of_limit(*group) > 1};
+  }
+  return drifts;
 }
 
 }  // namespace shakedown

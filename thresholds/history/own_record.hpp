@@ -43,8 +43,8 @@ std::string gpu_id(const RankFacts&);
 /// 8 % between launches. On the host backend findings are warnings, because ranks share cores.
 OwnRecordJudgement judge_own_record(const Measured&, const OwnRecord&);
 
-/// Returns the drift in the families of a gate, for which the limits were chosen; nullopt if no figure is in the
-/// record.
-std::optional<OwnDrift> own_drift(const Measured&, const OwnRecord&);
+/// Returns the drift of each host, in the families of a gate, for which the limits were chosen. A host without figures
+/// in its record has none.
+std::map<std::string, OwnDrift> own_drifts(const Measured&, const std::map<std::string, OwnRecord>& by_host);
 
 }  // namespace shakedown

@@ -56,12 +56,12 @@ void conclude_comparison(Verdict& verdict) {
   if (verdict.total == 0) verdict.state = State::pass;
 }
 
-std::vector<LedgerGpu> gpus_of(const std::vector<Results>& run, const std::string& host) {
-  std::vector<LedgerGpu> gpus;
+/// Returns the GPUs of each host.
+std::map<std::string, std::vector<LedgerGpu>> gpus_of(const std::vector<Results>& run) {
+  std::map<std::string, std::vector<LedgerGpu>> gpus;
   if (run.empty()) return gpus;
-  for (const RankFacts& rank : run.front().context.ranks) {
-    if (rank.host == host) gpus.push_back({rank.local_rank, rank.serial, rank.uuid, rank.device});
-  }
+  for (const RankFacts& rank : run.front().context.ranks)
+    gpus[rank.host].push_back({rank.local_rank, rank.serial, rank.uuid, rank.device});
   return gpus;
 }
 
@@ -94,7 +94,7 @@ NodeList Fleet::list() const {
     list.undecided_because.push_back(node.host + ": " + why);
   }
   for (const UnusedRun& out : left_out) {
-    if (!out.is_older) list.undecided_because.push_back(out.path + ": " + out.why);
+    if (out.counts()) list.undecided_because.push_back(out.path + ": " + out.why);
   }
   return list;
 }
@@ -118,24 +118,28 @@ FleetNode* FleetJudge::node(const std::string& host) {
 }
 
 void FleetJudge::add(const std::vector<Results>& run, const Verdict& verdict, const std::vector<std::string>& hosts,
-                     const std::string& path, bool complete, const std::string& newer) {
+                     const std::string& path, bool complete, const std::map<std::string, std::string>& newer) {
   const NodeList own = decide_nodes(verdict);
-  for (const NodeDecision& decision : own.nodes) {
-    if (std::find(hosts.begin(), hosts.end(), decision.host) == hosts.end()) continue;
-    if (!index_.emplace(decision.host, fleet_.nodes.size()).second) continue;
+  std::map<std::string, const NodeDecision*> decisions;
+  for (const NodeDecision& decision : own.nodes) decisions.emplace(decision.host, &decision);
+  const auto gpus = gpus_of(run);
+  for (const std::string& host : hosts) {
+    const auto decision = decisions.find(host);
+    if (decision == decisions.end() || !index_.emplace(host, fleet_.nodes.size()).second) continue;
     FleetNode& node = fleet_.nodes.emplace_back();
-    static_cast<NodeDecision&>(node) = decision;
+    static_cast<NodeDecision&>(node) = *decision->second;
     node.run = path;
     node.started = verdict.started;
     node.profile = verdict.profile;
     node.verdict = verdict.state;
-    node.gpus = gpus_of(run, node.host);
+    if (const auto known = gpus.find(host); known != gpus.end()) node.gpus = known->second;
     accuse(node, verdict.culprits);
     if (node.state == NodeState::undecided) {
       add_reason(node, own.undecided_because.front());
       if (node.next.empty()) node.next = headline_of(verdict).fault.next;
     }
-    if (!newer.empty()) doubt(node, "its newest run, " + newer + ", is incomplete", "measure the node again");
+    if (const auto later = newer.find(host); later != newer.end())
+      doubt(node, "its newest run, " + later->second + ", is incomplete", "measure the node again");
     fleet_.gpus += node.ranks;
     if (!complete) node.not_compared = "its run is incomplete";
     if (verdict.hosts > 1) node.not_compared = "its run has several nodes, which were compared with each other";
@@ -152,6 +156,15 @@ void FleetJudge::add_absent(const std::string& host, const std::string& why) {
   node.host = host;
   node.not_compared = why;
   doubt(node, why, "measure it");
+}
+
+void FleetJudge::add_unreadable(const UnreadableEvent& event) {
+  unreadable_.push_back({event.file, event.why + "; restore the file, or remove it", false, true});
+  for (FleetNode& known : fleet_.nodes) {
+    if (!event.node.empty() && in_file_name(known.host) == event.node)
+      doubt(known, "an event in the ledger, which may be a failure, cannot be read: " + event.file,
+            "restore the file, or remove it");
+  }
 }
 
 void FleetJudge::set_drift(const std::string& host, const OwnDrift& drift) {
@@ -225,6 +238,7 @@ void FleetJudge::compare(const JudgeOptions& options) {
 Fleet FleetJudge::judge(const JudgeOptions& options, std::vector<UnusedRun> left_out) && {
   compare(options);
   fleet_.left_out = std::move(left_out);
+  fleet_.left_out.insert(fleet_.left_out.end(), unreadable_.begin(), unreadable_.end());
   const auto order = [](const FleetNode& node) {
     return node.state == NodeState::bad ? 0 : node.state == NodeState::undecided ? 1 : 2;
   };
@@ -232,7 +246,7 @@ Fleet FleetJudge::judge(const JudgeOptions& options, std::vector<UnusedRun> left
                    [&](const auto& a, const auto& b) { return order(a) < order(b); });
   const bool is_open =
       fleet_.nodes.empty() || fleet_.count(NodeState::undecided) > 0 ||
-      std::any_of(fleet_.left_out.begin(), fleet_.left_out.end(), [](const auto& out) { return !out.is_older; });
+      std::any_of(fleet_.left_out.begin(), fleet_.left_out.end(), [](const auto& out) { return out.counts(); });
   const bool is_bad = fleet_.count(NodeState::bad) > 0;
   fleet_.state = is_bad ? State::fail : is_open ? State::incomplete : State::pass;
   fleet_.exit_code = is_bad ? 1 : is_open ? 3 : 0;

@@ -11,6 +11,7 @@
 
 #include "thresholds/history/own_record.hpp"
 #include "thresholds/judge/nodes.hpp"
+#include "thresholds/ledger/ledger.hpp"
 #include "thresholds/ledger/states.hpp"
 #include "thresholds/results/combined_run.hpp"
 
@@ -28,10 +29,14 @@ struct FleetNode : NodeDecision {
   std::string recorded_since;
 };
 
-/// A run or a folder that is not used.
+/// A run, a folder or an event of the ledger that is not used.
 struct UnusedRun {
   std::string path, why;
   bool is_older = false;  // true: a later run of the same node is judged instead
+  bool is_event = false;  // true: an event, on which only the verdict on its own node depends
+
+  /// True if the fleet cannot pass without it.
+  bool counts() const { return !is_older && !is_event; }
 };
 
 struct Fleet {
@@ -53,16 +58,18 @@ Verdict judge_peers(const Measured&, const JudgeOptions&);
 class FleetJudge {
  public:
   /// Adds the run of these hosts with its own verdict. A `complete` run of one node is compared with other such runs of
-  /// the same version, plan, tier, profile and number of GPUs. `newer`: a later run of the node, if that one is
-  /// incomplete.
+  /// the same version, plan, tier, profile and number of GPUs. `newer` has, by host, a later run that is incomplete.
   void add(const std::vector<Results>& run, const Verdict&, const std::vector<std::string>& hosts,
-           const std::string& path, bool complete, const std::string& newer = "");
+           const std::string& path, bool complete, const std::map<std::string, std::string>& newer = {});
 
   /// Sets the drift of a node that was added. A good node that is slower than before is to be monitored.
   void set_drift(const std::string& host, const OwnDrift&);
 
   /// Adds a node without any result.
   void add_absent(const std::string& host, const std::string& why);
+
+  /// Leaves an event out. It may be a failure of its node, so that node is undecided.
+  void add_unreadable(const UnreadableEvent&);
 
   /// Sets the states of the nodes that were added.
   void set_records(const std::vector<NodeRecord>&);
@@ -75,6 +82,7 @@ class FleetJudge {
   FleetNode* node(const std::string& host);
 
   Fleet fleet_;
+  std::vector<UnusedRun> unreadable_;
   std::map<std::string, std::size_t> index_;     // by host: the index of its node
   std::map<std::string, CombinedRun> groups_;    // by properties that their runs have in common
   std::map<std::string, std::string> group_of_;  // by host: its group

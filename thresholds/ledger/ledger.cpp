@@ -10,7 +10,9 @@
 #include <set>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
+#include "base/threads.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
 
@@ -73,8 +75,10 @@ LedgerFigures read_figures_of(const LedgerEvent& event, const fs::path& file) {
 
 }  // namespace
 
+std::string in_file_name(const std::string& node) { return plain(node, "-_."); }
+
 std::string file_of(const LedgerEvent& event) {
-  return plain(event.time, "") + "-" + plain(event.node, "-_.") + "-" + std::string(name(event.kind)) + "-" +
+  return plain(event.time, "") + "-" + in_file_name(event.node) + "-" + std::string(name(event.kind)) + "-" +
          plain(event.id, "_.") + std::string(ending);
 }
 
@@ -112,7 +116,7 @@ std::vector<std::string> event_files(const fs::path& folder) {
 
 void read_newest(const fs::path& folder, const std::string& node, const std::function<bool(LedgerEvent)>& visit) {
   auto names = event_files(folder);
-  const std::string in_name = plain(node, "-_.");
+  const std::string in_name = in_file_name(node);
   std::erase_if(names, [&](const std::string& name) { return node_in(name) != in_name; });
   std::ranges::sort(names, std::greater());  // a name begins with the time
   for (const std::string& name : names) {
@@ -127,14 +131,17 @@ void read_newest(const fs::path& folder, const std::string& node, const std::fun
 
 Ledger read_ledger(const fs::path& folder) {
   const auto names = event_files(folder);
+  std::vector<LedgerEvent> events(names.size());
+  std::vector<std::string> why_not(names.size());
+  in_threads(numbers_below(names.size()),
+             [&](std::size_t i) { why_not[i] = input_error_of([&] { events[i] = read_event(folder / names[i]); }); });
   Ledger ledger;
   ledger.events.reserve(names.size());
-  for (const std::string& name : names) {
-    try {
-      ledger.events.push_back(read_event(folder / name));
-    } catch (const InputError& error) {
-      ledger.unreadable.push_back({name, node_in(name), error.what()});
-    }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (why_not[i].empty())
+      ledger.events.push_back(std::move(events[i]));
+    else
+      ledger.unreadable.push_back({names[i], node_in(names[i]), why_not[i]});
   }
   std::ranges::stable_sort(ledger.events, [](const LedgerEvent& a, const LedgerEvent& b) {
     return std::tie(a.time, a.id) < std::tie(b.time, b.id);
@@ -156,7 +163,7 @@ void read_figures(const fs::path& folder, Ledger& ledger, const std::function<bo
       event.figures = read_figures_of(event, file);
       return false;
     } catch (const InputError& error) {
-      ledger.unreadable.push_back({file.filename(), event.node, error.what()});
+      ledger.unreadable.push_back({file.filename(), in_file_name(event.node), error.what()});
       return true;
     }
   });

@@ -15,7 +15,7 @@ namespace shakedown {
 
 /// A file that is not an event, or an event of another release.
 struct UnreadableEvent {
-  std::string file, node, why;  // `node` is taken from the name of the file
+  std::string file, node, why;  // `node` is taken from the name of the file (in_file_name); empty if unknown
 };
 
 struct Ledger {
@@ -25,6 +25,9 @@ struct Ledger {
 
 /// Returns the name of the file of an event: "20261126T180000Z-node7-run-4f2a.json".
 std::string file_of(const LedgerEvent&);
+
+/// Returns the name of a node as the names of its files have it, which is nearly always the same.
+std::string in_file_name(const std::string& node);
 
 /// Checks that events can be added, before an hour of measurement. Errors: CannotWrite if the folder is missing or
 /// cannot be written.

@@ -1,6 +1,8 @@
 #include "thresholds/ledger/own_runs.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/statistics.hpp"
 
@@ -21,12 +23,14 @@ bool has_same_software(const LedgerEvent& run, const Context& context) {
   });
 }
 
-/// Returns the number of the run's GPUs that are in this run too.
-std::ptrdiff_t count_same(const LedgerEvent& run, const Context& context) {
-  return std::ranges::count_if(run.gpus, [&](const LedgerGpu& gpu) {
-    return !gpu.id().empty() &&
-           std::ranges::any_of(context.ranks, [&](const auto& rank) { return gpu_id(rank) == gpu.id(); });
-  });
+/// Returns the ids of the GPUs that are on this node now.
+std::set<std::string> gpus_on(const std::string& node, const Context& context) {
+  std::set<std::string> ids;
+  for (const RankFacts& rank : context.ranks) {
+    if (rank.host == node) ids.insert(gpu_id(rank));
+  }
+  ids.erase("");
+  return ids;
 }
 
 using Values = std::map<std::string, std::vector<double>>;
@@ -49,25 +53,15 @@ std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& ledge
   return runs;
 }
 
-std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& folder, const Ledger& ledger,
-                                              const std::string& node, const std::string& time) {
-  Ledger newest;
-  for (auto event = ledger.events.rbegin(); event != ledger.events.rend() && newest.events.size() < max_runs; ++event) {
-    if (event->node == node && event->time < time && is_accepted(*event)) newest.events.push_back(*event);
-  }
-  read_figures(folder, newest, [](const LedgerEvent&) { return true; });
-  return std::move(newest.events);
-}
-
 OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured& measured) {
   OwnRecord record;
   const Context& context = measured.files.front().context;
   std::map<std::string, Values> by_gpu;
   Values shared;
   for (const LedgerEvent& run : runs) {
-    const bool is_here = std::ranges::any_of(context.ranks, [&](const auto& rank) { return rank.host == run.node; });
-    const auto same = count_same(run, context);
-    if (!is_here || same == 0 || !has_same_software(run, context)) continue;
+    const auto here = gpus_on(run.node, context);
+    const auto same = std::ranges::count_if(run.gpus, [&](const LedgerGpu& gpu) { return here.contains(gpu.id()); });
+    if (same == 0 || !has_same_software(run, context)) continue;
     if (record.runs++ == 0) record.newest = run.id;
     for (const auto& [name, values] : run.figures.by_gpu) {
       for (std::size_t i = 0; i < std::min(values.size(), run.gpus.size()); ++i) {
@@ -83,6 +77,29 @@ OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured& measu
   }
   record.shared = medians_of(shared);
   return record;
+}
+
+AcceptedRuns::AcceptedRuns(std::filesystem::path folder, const Ledger& ledger) : folder_(std::move(folder)) {
+  for (const LedgerEvent& event : ledger.events) {
+    if (is_accepted(event)) by_node_[event.node].push_back(&event);
+  }
+}
+
+std::map<std::string, OwnRecord> AcceptedRuns::records(const Measured& measured, const std::string& time) const {
+  std::set<std::string> hosts;
+  for (const RankFacts& rank : measured.files.front().context.ranks) hosts.insert(rank.host);
+  std::map<std::string, OwnRecord> records;
+  for (const std::string& host : hosts) {
+    const auto runs = by_node_.find(host);
+    if (runs == by_node_.end()) continue;
+    Ledger newest;
+    for (auto run = runs->second.rbegin(); run != runs->second.rend() && newest.events.size() < max_runs; ++run) {
+      if ((*run)->time < time) newest.events.push_back(**run);
+    }
+    read_figures(folder_, newest, [](const LedgerEvent&) { return true; });
+    if (auto record = own_record(newest.events, measured); record.runs > 0) records.emplace(host, std::move(record));
+  }
+  return records;
 }
 
 }  // namespace shakedown

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,21 @@ namespace shakedown {
 /// InputError or CannotRead if the folder cannot be read.
 std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& ledger, const std::string& node);
 
-/// Returns the same runs of a ledger that was read, of those that began before `time`.
-std::vector<LedgerEvent> newest_accepted_runs(const std::filesystem::path& folder, const Ledger&,
-                                              const std::string& node, const std::string& time);
-
 /// Returns the record of those runs whose driver, CUDA and NCCL are those of this run, and whose node is in it.
 OwnRecord own_record(const std::vector<LedgerEvent>& runs, const Measured&);
+
+/// The accepted runs of a ledger that was read, by node.
+class AcceptedRuns {
+ public:
+  /// The events must outlive this object.
+  AcceptedRuns(std::filesystem::path folder, const Ledger&);
+
+  /// Returns the record of each host of a run, of those of its newest accepted runs that began before `time`.
+  std::map<std::string, OwnRecord> records(const Measured&, const std::string& time) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, std::vector<const LedgerEvent*>> by_node_;  // the oldest first
+};
 
 }  // namespace shakedown
