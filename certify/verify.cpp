@@ -35,8 +35,17 @@ std::map<std::string, std::string> hashes_in(std::string_view sums) {
   return hashes;
 }
 
-/// Writes the members into the working folder after it has checked signature and hashes. Returns who signed.
-std::string unpack(const std::vector<Member>& all, const fs::path& signers) {
+struct Unpacked {
+  std::string signer;
+  std::size_t files = 0;
+};
+
+/// Writes the members into a folder, which becomes the working folder, after it has checked signature and hashes. The
+/// bytes of the archive are in memory only meanwhile, because those of 100,000 GPUs are 4 GB.
+Unpacked unpack(const fs::path& archive, const fs::path& signers, const fs::path& folder) {
+  const std::string bytes = read_file(archive);
+  fs::current_path(folder);
+  const auto all = members_of_tarball(bytes);
   if (all.size() < 2 || all[0].name != certificate::sums || all[1].name != certificate::signature) {
     throw Refused("does not begin with SHA256SUMS and its signature, so it is not a certificate of shakedown certify");
   }
@@ -53,7 +62,7 @@ std::string unpack(const std::vector<Member>& all, const fs::path& signers) {
     replace_file(name, text);
   }
   if (!hashes.empty()) throw Refused(hashes.begin()->first + ": was removed: the signed SHA256SUMS lists it");
-  return signer;
+  return {std::move(signer), all.size()};
 }
 
 /// Throws Refused if the stored verdict differs from the one of this machine, and names the first line that differs.
@@ -164,9 +173,7 @@ void compare_site(const std::optional<fs::path>& own) {
     throw Refused("site.yaml: is not the same file as " + own->string());
 }
 
-void verify_here(const std::string& bytes, const Arguments& arguments, const std::string& version) {
-  const auto members = members_of_tarball(bytes);
-  const auto signer = unpack(members, *arguments.signers);
+void verify_here(const Unpacked& unpacked, const Arguments& arguments, const std::string& version) {
   for (const char* const needed : {certificate::about, certificate::verdict, certificate::results}) {
     if (!path_exists(needed)) throw Refused(std::string(needed) + ": is not in the certificate");
   }
@@ -183,8 +190,8 @@ void verify_here(const std::string& bytes, const Arguments& arguments, const std
   const auto versions = "certified by " + about.shakedown + ", verified by " + version;
   compare(read_file(certificate::verdict), judged.verdict, versions);
   const auto changed = changed_rules(judged.verdict, arguments.thresholds);
-  std::printf("signed by: %s\n", signer.c_str());
-  std::printf("run %s: %zu files, all as signed; %s\n", one_line(about.run).c_str(), members.size(),
+  std::printf("signed by: %s\n", unpacked.signer.c_str());
+  std::printf("run %s: %zu files, all as signed; %s\n", one_line(about.run).c_str(), unpacked.files,
               one_line(versions).c_str());
   std::printf("verdict: the same, byte for byte, judged again from %s\n",
               plural(judged.measured->files.size(), "result file").c_str());
@@ -222,10 +229,8 @@ int verify(const Arguments& arguments, const std::string& version) {
   }
   try {
     refuse_huge(archive);
-    const std::string bytes = read_file(archive);
     const TemporaryFolder working;
-    fs::current_path(working.path());
-    verify_here(bytes, absolute, version);
+    verify_here(unpack(archive, *absolute.signers, working.path()), absolute, version);
     return 0;
   } catch (const Refused& refused) {
     std::printf("REFUSED %s: %s\n", archive.c_str(), one_line(refused.what()).c_str());
