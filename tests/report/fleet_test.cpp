@@ -297,14 +297,15 @@ TEST_F(FleetFolder, LeavesAnEventThatCannotBeReadOut) {
   std::ofstream(ledger / "notes.json") << "[]";
   const Answer others = shakedown({"fleet", "--ledger=" + ledger.string()});
   EXPECT_EQ(others.code, 0) << "no node of the fleet depends on it: " << others.out;
-  EXPECT_EQ(others.out.find("PASS 2 nodes of 16 GPUs good"), 0u) << others.out;
+  EXPECT_NE(others.out.find("\nFLEET: PASS 2 nodes of 16 GPUs good"), std::string::npos) << others.out;
   for (const std::string& file : {of_another, std::string("notes.json")}) {
     EXPECT_NE(others.out.find(file), std::string::npos) << others.out;
   }
   std::ofstream(ledger / of_one) << "{";
   const Answer own = shakedown({"fleet", "--ledger=" + ledger.string(), "--nodes=" + (root_ / "out").string()});
   EXPECT_EQ(own.code, 3) << own.out;
-  EXPECT_EQ(own.out.find("INCOMPLETE 1 of 2 nodes undecided: an event in the ledger, which may be a failure"), 0u)
+  EXPECT_NE(own.out.find("\nFLEET: INCOMPLETE 1 of 2 nodes undecided: an event in the ledger, which may be a failure"),
+            std::string::npos)
       << own.out;
   EXPECT_NE(own.out.find(of_one), std::string::npos) << own.out;
   EXPECT_EQ(line_of(root_ / "out/good_nodes"), "n001 slots=8") << "the event does not concern the other node";

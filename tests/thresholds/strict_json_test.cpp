@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "tests/nightly.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/results/json_field.hpp"
 
@@ -49,7 +48,7 @@ TEST(StrictJson, IsWhatTheJsonLibraryAcceptsIfOneOrTwoBytesAreChanged) {
   const Folder folder;
   ASSERT_EQ(ours(folder, text), of_the_library(text));
   int accepted = 0;
-  for (int i = 0; i < testing_support::seeds(100) * 1000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     std::string changed = text;
     for (std::size_t changes = 1 + below(2); changes > 0; --changes) {
       const std::size_t at = below(changed.size()), how = below(3);
@@ -62,7 +61,7 @@ TEST(StrictJson, IsWhatTheJsonLibraryAcceptsIfOneOrTwoBytesAreChanged) {
     EXPECT_EQ(read, expected) << changed;
     accepted += read ? 1 : 0;
   }
-  EXPECT_GT(accepted, 100);
+  EXPECT_GT(accepted, 30);
 }
 
 TEST(StrictJson, HasTheSameValuesIfItIsReadInPieces) {
