@@ -52,7 +52,7 @@ class Reader {
 
 }  // namespace
 
-FinetuneSettings settings_of(const FinetuneFlags& flags, bool on_host) {
+FinetuneSettings settings_of(const FinetuneFlags& flags, bool on_host, bool writes) {
   FinetuneSettings settings;
   if (!flags.config.empty()) {
     settings = read_settings(flags.config);
@@ -70,7 +70,7 @@ FinetuneSettings settings_of(const FinetuneFlags& flags, bool on_host) {
   };
   require(settings.model, "--weights", "a model folder of Hugging Face");
   require(settings.data, "--data", "a file of examples");
-  if (!flags.evaluate) require(settings.out, "--out", "a folder for the results");
+  if (writes) require(settings.out, "--out", "a folder for the results");
   const std::pair<const char*, bool> modes[] = {
       {"--resume", flags.resume}, {"--evaluate", flags.evaluate}, {"--prepare", flags.prepare}};
   if (std::count_if(std::begin(modes), std::end(modes), [](const auto& mode) { return mode.second; }) > 1) {

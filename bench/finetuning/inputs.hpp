@@ -11,8 +11,9 @@
 namespace shakedown::finetune {
 
 /// Returns the settings of --config with those of the other flags. Without --config, weights and activations are f32 on
-/// the host. Errors: InputError for missing flags, and for flags that contradict each other.
-FinetuneSettings settings_of(const FinetuneFlags&, bool on_host);
+/// the host. `writes`: the output folder must be given. Errors: InputError for missing flags, and for flags that
+/// contradict each other.
+FinetuneSettings settings_of(const FinetuneFlags&, bool on_host, bool writes);
 
 /// Returns the model. Errors: InputError if the sequences are longer than it permits.
 ModelConfig model_of(const FinetuneSettings&);

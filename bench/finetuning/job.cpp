@@ -79,8 +79,9 @@ class FinetuneJob {
 
   int run() {
     job_.watchdog.enter(Phase::prepare, "fine-tuning", job_.options.timeout);
+    const bool writes = !flags_.evaluate && !job_.options.plan;
     agreed(usage, [&] {
-      settings_ = finetune::settings_of(flags_, job_.backend == Backend::host);
+      settings_ = finetune::settings_of(flags_, job_.backend == Backend::host, writes);
       model_ = finetune::model_of(settings_);
       training::planned(spec(Retain::all));  // refuses a shape that cannot be trained
     });
