@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fine-tuning as a program: one and two ranks, a run that is continued, evaluation, prepared tokens, and wrong input in one line.
-# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2317
 source "$(dirname "$0")/../shell.bash"
 needs mpirun
 hide_gpus
