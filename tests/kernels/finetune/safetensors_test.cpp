@@ -84,9 +84,9 @@ TEST_F(SafetensorsTest, ReadsShardsByTheirIndex) {
   };
   EXPECT_EQ(error(R"({"one": "a.safetensors", "two": "b.safetensors"})"), "");
   EXPECT_EQ(SafetensorsFile(folder_.path()).names(), (std::vector<std::string>{"one", "two"}));
-  EXPECT_NE(error(R"({"one": "b.safetensors"})").find("tensor one is not in its file"), std::string::npos);
-  EXPECT_NE(error(R"({"one": "../a.safetensors"})").find("in no file of this folder"), std::string::npos);
-  EXPECT_NE(error(R"({"one": 3})").find("in no file of this folder"), std::string::npos);
+  EXPECT_NE(error(R"({"one": "b.safetensors"})").find("tensor one"), std::string::npos);
+  EXPECT_NE(error(R"({"one": "../a.safetensors"})").find("index.json"), std::string::npos);
+  EXPECT_NE(error(R"({"one": 3})").find("index.json"), std::string::npos);
   EXPECT_NE(error(R"({"one": "absent.safetensors"})").find("absent.safetensors"), std::string::npos);
   EXPECT_NE(error("[]").find("has no weight_map"), std::string::npos);
 }
@@ -146,7 +146,7 @@ TEST_F(SafetensorsTest, ReadsOrRefusesDamagedHeaders) {
 TEST_F(SafetensorsTest, RefusesPathsThatAreNoModel) {
   EXPECT_NE(input_error_of([&] { SafetensorsFile{folder_.path()}; }).find("has neither"), std::string::npos);
   EXPECT_NE(input_error_of([&] { SafetensorsFile{folder_.path() / "absent"}; }).find("absent"), std::string::npos);
-  EXPECT_NE(input_error_of([] { SafetensorsFile{"/dev/null"}; }).find("is not a file"), std::string::npos);
+  EXPECT_NE(input_error_of([] { SafetensorsFile{"/dev/null"}; }).find("/dev/null"), std::string::npos);
   EXPECT_THROW(write_safetensors(folder_.path() / "no/folder", std::map<std::string, Tensor>{}), CannotWrite);
 }
 
