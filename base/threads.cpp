@@ -26,6 +26,9 @@ std::vector<std::jthread> threads_of(std::size_t count, const std::function<void
 
 std::size_t cores() { return std::max<std::size_t>(1, std::thread::hardware_concurrency()); }
 
+/// True in the threads of `in_order`. Work that they share among further threads would start cores^2 threads.
+thread_local bool is_one_of_many = false;
+
 /// Which numbers were worked on and used.
 class Progress {
  public:
@@ -101,7 +104,7 @@ void in_threads(const std::vector<std::size_t>& numbers, const std::function<voi
     }
   };
   {
-    const std::size_t threads = std::min({cores(), numbers.size(), max_threads});
+    const std::size_t threads = is_one_of_many ? 1 : std::min({cores(), numbers.size(), max_threads});
     const auto others = threads_of(threads - std::min<std::size_t>(threads, 1), work_on);
     work_on();
   }
@@ -111,8 +114,12 @@ void in_threads(const std::vector<std::size_t>& numbers, const std::function<voi
 void in_order(std::size_t count, const std::function<void(std::size_t)>& work,
               const std::function<void(std::size_t)>& use) {
   constexpr std::size_t ahead_for_each_core = 2;
-  Progress progress(count, ahead_for_each_core * cores());
-  const auto threads = threads_of(std::min(cores(), count), [&] { progress.work(work); });
+  const std::size_t workers = std::min({cores(), count, max_reading_threads});
+  Progress progress(count, ahead_for_each_core * workers);
+  const auto threads = threads_of(workers, [&] {
+    is_one_of_many = workers > 1;
+    progress.work(work);
+  });
   try {
     for (std::size_t i = 0; i < count; ++i) {
       if (threads.empty()) {

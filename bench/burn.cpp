@@ -26,7 +26,7 @@ void register_burn(Session& session) {
   constexpr int n = 8192;
   const GemmSpec gemm{.dtype = DType::bf16, .m = n, .n = n, .k = n, .load = Load::sustained};
   auto row = measurement_of(BurnSpec{gemm, Engine::ce, std::size_t{1} << 30, ranks, per_host}, figures);
-  row.least_seconds = burn_seconds;
+  row.min_seconds = burn_seconds;
   row.on_request = !session.full();
   if (row.on_request) {
     session.add({"burn",

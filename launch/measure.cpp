@@ -1,6 +1,7 @@
 #include "launch/measure.hpp"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/archive.hpp"
@@ -20,9 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Prints the failures of a family as soon as it is finished, because the other families take a while.
-void show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
-                      const std::string& family, Screen& screen) {
+/// Prints the failures of a family as soon as it is finished, because the other families take a while, and returns their
+/// number. A family arrives again after retests: `shown` is the number that was printed before.
+std::size_t show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
+                             const std::string& family, Screen& screen, std::size_t shown = 0) {
   Arguments arguments = options.judge;
   arguments.results = {folder / (family + ".json")};
   arguments.judge.families = {{family}};
@@ -33,11 +35,13 @@ void show_provisional(const AcceptOptions& options, const fs::path& folder, cons
   constexpr std::size_t max_failing_shown = 5;
   std::size_t failing = 0;
   for (const auto& finding : verdict.findings) {
-    if (makes_fail(finding, family) && ++failing <= max_failing_shown)
+    if (makes_fail(finding, family) && ++failing <= max_failing_shown && shown == 0)
       say("provisional: " + printable(short_text(finding)));
   }
-  if (failing > max_failing_shown)
+  if (failing > max_failing_shown && shown == 0)
     say("provisional: and " + std::to_string(failing - max_failing_shown) + " more of " + family);
+  if (failing == 0 && shown > 0) say("provisional: " + family + " passes after retests");
+  return failing;
 }
 
 fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }
@@ -135,13 +139,14 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
                       {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
   std::string last;
+  std::map<std::string, std::size_t> failing;  // by family
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
     if (closed || !result) return;
     if (!keep_result(options, folder, result->first, result->second, launch, program)) return;
     program.measured = true;
     last = result->first;
-    show_provisional(options, folder, id, result->first, screen);
+    failing[last] = show_provisional(options, folder, id, last, screen, failing[last]);
     if (result->first == "preflight") closed = !preflight_allows(options, folder, id);
   };
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
@@ -152,12 +157,12 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   program.require_end_of_ranks(ending);
   const bool nothing_yet = missing.size() == programs.families.size();
   if (nothing_yet && ending.code == exit_usage && !program.said.empty()) throw InputError(program.said);
+  program.require_end_of_gate(ending);  // the results of all families may precede the retests
   if (missing.empty()) {
     program.complain(ending, "crashed after writing its last result");
     mark_crashed(folder, last, program);
     return {};
   }
-  program.require_end_of_gate(ending);
   if (!program.measured && !program.lost.empty()) return {true, true, program.lost, program.why_unfit(ending)};
   program.record_crash(folder, missing.front());
   program.complain(ending, "ended in " + missing.front());

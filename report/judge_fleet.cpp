@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -152,13 +151,16 @@ class Chooser {
 
   void judge_all() {
     std::vector<std::optional<JudgedRun>> judged(found_.runs.size());
+    const auto is_first = first_of_their_hosts();
     in_order(
         found_.runs.size(),
         [&](std::size_t i) {
-          if (!hosts_of(found_.runs[i]).empty()) judged[i] = judge_.judge(found_.runs[i]);
+          if (is_first[i]) judged[i] = judge_.judge(found_.runs[i]);
         },
         [&](std::size_t i) {
-          add(found_.runs[i], judged[i]);
+          const Candidate& run = found_.runs[i];
+          if (!judged[i] && !hosts_of(run).empty()) judged[i] = judge_.judge(run);
+          add(run, judged[i]);
           judged[i].reset();
         });
     // Each node without a complete run is shown with its newest incomplete run.
@@ -175,9 +177,21 @@ class Chooser {
     std::shared_ptr<const JudgedRun> run;
   };
 
+  /// Returns for each run whether no newer run has one of its hosts. The others are needed only if a newer run is
+  /// incomplete.
+  std::vector<bool> first_of_their_hosts() const {
+    std::set<std::string> seen;
+    std::vector<bool> is_first;
+    for (const Candidate& run : found_.runs) {
+      const bool is_new = std::ranges::none_of(run.hosts, [&](const auto& host) { return seen.contains(host); });
+      is_first.push_back(is_new);
+      seen.insert(run.hosts.begin(), run.hosts.end());
+    }
+    return is_first;
+  }
+
   /// Returns the hosts of a run for which no run was added yet.
   std::vector<std::string> hosts_of(const Candidate& run) const {
-    const std::lock_guard lock(mutex_);
     std::vector<std::string> hosts;
     for (const auto& host : run.hosts) {
       if (!done_.contains(host)) hosts.push_back(host);
@@ -185,7 +199,6 @@ class Chooser {
     return hosts;
   }
 
-  /// `judged` may exist although a newer run, which was judged at the same time, has all its hosts.
   void add(const Candidate& run, std::optional<JudgedRun>& judged) {
     const auto hosts = hosts_of(run);
     if (hosts.empty()) {
@@ -211,14 +224,12 @@ class Chooser {
       if (const auto drift = judged->drifts.find(host); drift != judged->drifts.end())
         fleet_.set_drift(host, drift->second);
     }
-    const std::lock_guard lock(mutex_);
     done_.insert(hosts.begin(), hosts.end());
   }
 
   const RunJudge& judge_;
   FleetJudge& fleet_;
   Found& found_;
-  mutable std::mutex mutex_;  // of done_
   std::set<std::string> done_;
   std::map<std::string, Broken> broken_;  // by host: its newest run, if that run is incomplete
 };

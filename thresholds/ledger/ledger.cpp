@@ -133,8 +133,10 @@ Ledger read_ledger(const fs::path& folder) {
   const auto names = event_files(folder);
   std::vector<LedgerEvent> events(names.size());
   std::vector<std::string> why_not(names.size());
-  in_threads(numbers_below(names.size()),
-             [&](std::size_t i) { why_not[i] = input_error_of([&] { events[i] = read_event(folder / names[i]); }); });
+  in_threads(
+      numbers_below(names.size()),
+      [&](std::size_t i) { why_not[i] = input_error_of([&] { events[i] = read_event(folder / names[i]); }); },
+      max_reading_threads);
   Ledger ledger;
   ledger.events.reserve(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -184,13 +185,21 @@ std::vector<Doubt> collectives_in_doubt(const Measured& measured, const std::vec
   if (ours == nullptr) return {};
   const Profile profile = on_site(*ours, site, measured);
   const FamilySet families{{"allreduce", "collectives"}};
-  std::vector<Doubt> once;
+  std::map<std::string, std::map<std::string, double>> missed;  // by scope and key
   for (const Finding& finding : judge_rules(measured, &profile, families, {}, {}, {}).findings) {
     const auto compared = finding.compared();
     if (finding.status != Status::fail || !finding.counts() || !compared) continue;
     const auto found = measured.benchmarks.find(finding.key);
     if (found == measured.benchmarks.end() || found->second.rows.size() > 1) continue;
-    once.push_back({finding.key.text(), compared->limit.shortfall(compared->value)});
+    const double excess = compared->limit.shortfall(compared->value);
+    // The part of a time that is too long, so that rates and times have the same scale.
+    const double part = compared->limit.kind == LimitKind::max ? excess / (1 + excess) : excess;
+    missed[std::string(finding.key.part("scope"))].emplace(finding.key.text(), part);
+  }
+  // Two slow collectives of the same ranks confirm each other.
+  std::vector<Doubt> once;
+  for (const auto& [scope, rows] : missed) {
+    if (rows.size() == 1) once.push_back({rows.begin()->first, rows.begin()->second});
   }
   return worst_first(once);
 }

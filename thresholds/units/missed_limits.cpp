@@ -126,6 +126,7 @@ class Attributor {
       const auto compared = f.compared();
       if (f.judgement != Judgement::rule || !fails(f) || !compared || !is_collective(f.key.family())) continue;
       if (f.code != Code::limit || limit_by_rank(f, benchmarks_) || !benchmarks_.contains(f.key)) continue;
+      if (!is_of_gpus(benchmarks_.at(f.key).context->backend)) continue;  // programs do not repeat them on CPUs
       missed[std::string(f.key.part("scope"))].push_back(i);
     }
     for (const auto& [scope, indices] : missed) {

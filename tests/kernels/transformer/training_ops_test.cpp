@@ -337,7 +337,7 @@ TEST_F(HostTrainingOps, MeasureTheCrossEntropyAndDifferentiateThat) {
 TEST_F(HostTrainingOps, GiveARowWithoutATargetNoLossAndNoGradient) {
   auto d = Array(3, 11, 1, 3);
   std::vector<double> losses(3, 1);
-  ops_.cross_entropy(d, std::vector{4, no_target, 7}.data(), 0.5, losses.data());
+  ops_.cross_entropy(d, std::vector{4, training::no_target, 7}.data(), 0.5, losses.data());
   EXPECT_EQ(losses[1], 0);
   for (std::size_t i = 0; i < 11; ++i) EXPECT_EQ(d.at(11 + i), 0);
   EXPECT_GT(losses[0] * losses[2], 0) << "the other rows have both";
