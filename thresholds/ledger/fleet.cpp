@@ -159,7 +159,7 @@ void FleetJudge::add_absent(const std::string& host, const std::string& why) {
 }
 
 void FleetJudge::add_unreadable(const UnreadableEvent& event) {
-  unreadable_.push_back({event.file, event.why + "; restore the file, or remove it", false, !event.node.empty()});
+  unreadable_.push_back({event.file, event.why + "; restore the file, or remove it", false, true});
   for (FleetNode& known : fleet_.nodes) {
     if (!event.node.empty() && in_file_name(known.host) == event.node)
       doubt(known, "an event in the ledger, which may be a failure, cannot be read: " + event.file,

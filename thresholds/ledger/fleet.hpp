@@ -33,7 +33,8 @@ struct FleetNode : NodeDecision {
 struct UnusedRun {
   std::string path, why;
   bool is_older = false;  // true: a later run of the same node is judged instead
-  bool is_event = false;  // true: an event of a known node, on which only the verdict on this node depends
+  bool is_event = false;  // true: an event, on which only the verdict on its own node depends; a file whose name has no
+                          // node was not written as an event
 
   /// True if the fleet cannot pass without it.
   bool counts() const { return !is_older && !is_event; }
