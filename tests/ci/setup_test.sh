@@ -30,4 +30,11 @@ expect "an optional package that cannot be installed is named, and no error" say
 printf '#!/bin/sh\ncase "$*" in *liburing* | *yaml-cpp*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
 run 3 "${fakes[@]}" "$root/ci/setup"
 expect "a required one is an error" says "missing: .*libyaml-cpp-dev.*"
+
+# An optional package that the distribution lacks.
+printf '#!/bin/sh\ncase "$*" in *liburing*) exit 100;; *) echo apt-get "$@" >>"%s/apt.log";; esac\n' "$scratch" >bin/apt-get
+rm -f apt.log
+run 0 "${fakes[@]}" "$root/ci/setup"
+expect "an optional package that does not exist is no obstacle for others" grep -q 'install.* libyaml-cpp-dev$' apt.log
+expect "  and is named alone" says "^ci.setup: missing: liburing-dev;"
 finish
