@@ -28,6 +28,11 @@ expect "    and its checksum" grep -q "$(sha256sum <"tree/lib/${library##*/}" | 
 expect "  libraries of the node" test "$(field 'SPDXRef-library-libc.so.6' name)" = libc6
 expect "    without a file in the package" test -z "$(field 'SPDXRef-library-libc.so.6' packageFileName)"
 expect "  and the time that was asked for" grep -q '"created": "1970-01-01T00:00:00Z"' sbom.json
+mkdir diverts
+printf '#!/bin/sh\n%s "$@"\n[ "$1" != -S ] || for file; do echo "diversion by libc6 from: $file"; done\n' "$(command -v dpkg-query)" >diverts/dpkg-query
+chmod +x diverts/dpkg-query
+echo "${library##*/} $library" | PATH=$PWD/diverts:$PATH listed tree 1.2.3
+expect "  and diversions name no package" test "$(field 'SPDXRef-library-libtinfo.*' name)" = "$owner"
 # The rules of SPDX 2.3 for these fields (https://spdx.github.io/spdx-spec/v2.3/).
 expect "it is a document of SPDX 2.3" python3 - <<'END'
 import json, re
