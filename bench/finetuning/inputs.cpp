@@ -10,6 +10,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "kernels/finetune/safetensors.hpp"
 
 namespace shakedown::finetune {
 
@@ -28,6 +29,9 @@ class Reader {
       : tokenizer_(settings.model), chat_(chat_template_of(settings.model, tokenizer_)), vocab_(model.shape.vocab) {}
 
   std::vector<Example> read(const fs::path& file) const {
+    // A pipe would wait for a writer, and each rank would read a part.
+    if (path_exists(file) && !fs::is_regular_file(file))
+      throw InputError(file.string() + ": is no regular file; name a file of examples");
     const bool prepared = is_prepared(file);
     auto examples = prepared ? read_prepared(file, origin()) : read_examples(file, tokenizer_, chat_);
     for (const auto& example : examples) {
@@ -96,12 +100,26 @@ ModelConfig model_of(const FinetuneSettings& settings) {
   return model;
 }
 
+namespace {
+
+/// Refuses examples without a target, from which nothing can be learned. Returns how many are cut.
+std::size_t cut_of(const std::vector<Example>& examples, const FinetuneSettings& settings, const fs::path& file) {
+  const Packing packing(examples, {.seq = settings.seq, .shuffle = false, .pack = false}, 0);
+  if (packing.targets() > 0) return packing.cut();
+  throw InputError(fmt::format("{}: {} without a target in {}: add examples, or set sequence_length higher",
+                               file.string(), plural(examples.size(), "example"), plural(settings.seq, "token")));
+}
+
+}  // namespace
+
 TrainingData read_data(const FinetuneSettings& settings, const ModelConfig& model, bool evaluates) {
   const Reader reader(settings, model);
   TrainingData data;
   data.padding = reader.padding();
   if (evaluates) {
-    data.eval = reader.read(settings.eval_data.empty() ? settings.data : settings.eval_data);
+    const auto& file = settings.eval_data.empty() ? settings.data : settings.eval_data;
+    data.eval = reader.read(file);
+    data.cut = cut_of(data.eval, settings, file);
     return data;
   }
   data.train = reader.read(settings.data);
@@ -113,7 +131,26 @@ TrainingData read_data(const FinetuneSettings& settings, const ModelConfig& mode
     data.eval.assign(std::make_move_iterator(data.train.begin() + kept), std::make_move_iterator(data.train.end()));
     data.train.resize(static_cast<std::size_t>(kept));
   }
+  data.cut = cut_of(data.train, settings, settings.data);
+  if (!data.eval.empty())
+    data.cut += cut_of(data.eval, settings, settings.eval_data.empty() ? settings.data : settings.eval_data);
   return data;
+}
+
+std::uintmax_t bytes_of_data(const FinetuneSettings& settings) {
+  std::uintmax_t bytes = 0;
+  for (const auto& file : {settings.data, settings.eval_data}) {
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+std::uintmax_t bytes_of_weights(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  for (const auto& file : SafetensorsFile(folder).files()) bytes += fs::file_size(file);
+  return bytes;
 }
 
 std::string prepare(const FinetuneSettings& settings, const ModelConfig& model) {

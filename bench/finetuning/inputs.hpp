@@ -1,6 +1,7 @@
 // The settings and the examples of a fine-tuning, from its flags and files.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -21,6 +22,11 @@ ModelConfig model_of(const FinetuneSettings&);
 /// Reads the examples. For an evaluation, all examples of the data are for that if there is no file for it. Errors:
 /// InputError.
 TrainingData read_data(const FinetuneSettings&, const ModelConfig&, bool evaluates);
+
+/// Return the bytes of the files of examples (0 for those that cannot be read), and of the weights of a model folder.
+/// Errors: InputError for the weights.
+std::uintmax_t bytes_of_data(const FinetuneSettings&);
+std::uintmax_t bytes_of_weights(const std::filesystem::path& folder);
 
 /// Writes the tokens of the examples to OUT/NAME.tokens, which --data takes. Returns a line about the file. Errors:
 /// InputError.

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "base/console.hpp"
@@ -22,6 +24,8 @@ namespace {
 
 using finetune::FinetuneSettings, finetune::FineTuning, finetune::ModelConfig, finetune::StepFigures;
 using training::Retain;
+
+constexpr double slow_disk = 20e6, slow_tokenizer = 0.2e6;  // bytes/s; slower ones count as hung
 
 FinetuneSpec spec_of(const FinetuneSettings& s, const ModelConfig& model, const World& world, Retain retain) {
   const bool full = s.method == finetune::Method::full;
@@ -86,6 +90,7 @@ class FinetuneJob {
       training::planned(spec(Retain::all));  // refuses a shape that cannot be trained
     });
     if (job_.options.plan) return print(memory_text(spec(Retain::all)) + memory_text(spec(Retain::inputs)));
+    enter(Phase::prepare, finetune::bytes_of_data(settings_), slow_tokenizer);
     if (flags_.prepare) return prepare_data();
     std::optional<finetune::ModelWeights> weights;
     agreed(usage, [&] {
@@ -95,6 +100,11 @@ class FinetuneJob {
       if (adapters) settings_.lora = adapters->lora;
       weights.emplace(settings_.model, model_->shape, settings_.lora, settings_.seed, std::move(adapters));
     });
+    if (data_->cut > 0 && job_.world.rank() == 0) {
+      std::fprintf(stderr, "%s longer than %zu tokens: cut to that length\n", plural(data_->cut, "example").c_str(),
+                   settings_.seq);
+    }
+    enter(Phase::prepare);
     auto& device = job_.open_device();
     device.while_working([this] { job_.watchdog.renew(); });
     const auto work = prepare_work(device);
@@ -114,7 +124,21 @@ class FinetuneJob {
   /// Ends the program on all ranks if the step throws an InputError on one.
   template <class Step>
   void agreed(int code, const Step& step) const {
-    agree(job_.world, code, input_error_of(step), job_.world.size() > 1);
+    std::string unwritten;
+    const auto wrong = input_error_of([&] {
+      try {
+        step();
+      } catch (const CannotWrite& error) {
+        unwritten = error.what();
+      }
+    });
+    agree(job_.world, could_not_run, unwritten, job_.world.size() > 1);
+    agree(job_.world, code, wrong, job_.world.size() > 1);
+  }
+
+  /// Enters a phase in which ranks may wait until another has read or written `bytes` at `rate` in bytes/s.
+  void enter(Phase phase, std::uintmax_t bytes = 0, double rate = slow_disk) const {
+    job_.watchdog.enter(phase, "fine-tuning", job_.options.timeout + static_cast<double>(bytes) / rate);
   }
 
   int print(const std::string& text) const {
@@ -152,18 +176,20 @@ class FinetuneJob {
       const auto said = first_remark(job_.world, why);
       if (!said) return work;
       why = job_.world.name_of(said->rank) + ": " + said->text;
+      if (said->text.find("GB free") == std::string::npos) throw AgreedEnd{could_not_run, why};  // not for memory
     }
-    throw AgreedEnd{could_not_run,
-                    why + fmt::format("; if memory is short, set batch (now {}) or seq (now {}) lower and accumulation "
-                                      "higher, or method: lora",
-                                      settings_.batch, settings_.seq)};
+    throw AgreedEnd{could_not_run, why + fmt::format("; set batch (now {}) or seq (now {}) lower and accumulation "
+                                                     "higher, or method: lora",
+                                                     settings_.batch, settings_.seq)};
   }
 
   int train(training::Trainer& trainer) {
     auto& group = job_.world.operations();
     FineTuning run(settings_, *data_, trainer, group);
     run.while_working([this] { job_.watchdog.renew(); });
-    job_.watchdog.enter(Phase::sample, "fine-tuning", job_.options.timeout);
+    run.before_checkpoint([&] { enter(Phase::sample, trainer.used_bytes()); });
+    enter(Phase::sample, flags_.resume ? trainer.used_bytes() : 0);
+    int code = usage;  // of wrong input, until the run writes files
     try {
       if (flags_.evaluate) {
         const double loss = run.evaluate();
@@ -171,42 +197,52 @@ class FinetuneJob {
                                  plural(data_->eval.size(), "example")));
       }
       flags_.resume ? run.resume() : run.require_no_checkpoint();
-      StepFigures last;
+      code = could_not_run;
+      enter(Phase::sample);
+      std::optional<StepFigures> last;
       {
         const ProgressLine progress(job_.world.rank() == 0);
         run.run([&](const StepFigures& figures) {
           progress.show(figures);
           last = figures;
-          job_.watchdog.renew();
+          enter(Phase::sample);  // after a checkpoint, the limit is that of a step again
         });
       }
       save(trainer);
-      return print(summary(last));
+      return print(last ? summary(*last)
+                        : fmt::format("complete: {}\n{}\n", plural(run.steps(), "step"), result().string()));
     } catch (const finetune::Diverged& error) {
       throw AgreedEnd{error_rows, error.what()};
     } catch (const InputError& error) {  // the same on all ranks
-      throw AgreedEnd{could_not_run, error.what()};
+      throw AgreedEnd{code, error.what()};
     }
   }
 
   void save(training::Trainer& trainer) const {
-    job_.watchdog.enter(Phase::report, "fine-tuning", job_.options.timeout);
+    const bool adapters = settings_.method == finetune::Method::lora;
+    const bool writes_model = !adapters || flags_.merge;
+    std::uintmax_t bytes = 0;
+    together(job_.world.operations(), [&] {
+      if (writes_model) bytes = finetune::bytes_of_weights(settings_.model);
+    });
+    enter(Phase::report, bytes);
     together(job_.world.operations(), [&] {
       if (job_.world.rank() != 0) return;
-      const bool adapters = settings_.method == finetune::Method::lora;
       if (adapters) finetune::save_adapters(settings_.out / "adapter", trainer, settings_.lora, settings_.model);
-      if (!adapters || flags_.merge) {
-        finetune::save_model(settings_.out / "model", trainer, model_->shape, settings_.lora, settings_.model);
-      }
+      if (!writes_model) return;
+      finetune::save_model(settings_.out / "model", trainer, model_->shape, settings_.lora, settings_.model,
+                           [this] { job_.watchdog.renew(); });
     });
   }
 
   std::string summary(const StepFigures& f) const {
     auto text = fmt::format("{} of {}: loss {:.6f}", plural(f.step, "step"), f.steps, f.loss);
     if (f.eval_loss) text += fmt::format(", evaluation {:.6f}", *f.eval_loss);
-    return text +
-           fmt::format("\n{}\n",
-                       (settings_.out / (settings_.method == finetune::Method::lora ? "adapter" : "model")).string());
+    return text + fmt::format("\n{}\n", result().string());
+  }
+
+  std::filesystem::path result() const {
+    return settings_.out / (settings_.method == finetune::Method::lora ? "adapter" : "model");
   }
 
   const Job& job_;

@@ -16,6 +16,7 @@
 #include "base/files.hpp"
 #include "base/parse_number.hpp"
 #include "base/text.hpp"
+#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/safetensors.hpp"
 
 namespace shakedown::finetune {
@@ -131,13 +132,20 @@ void write_adapters(const fs::path& folder, const training::LoraShape& lora, std
 StoredAdapters read_adapters(const fs::path& folder) {
   const auto config = folder / "adapter_config.json";
   const auto refuse = [&](const std::string& what) { throw InputError(config.string() + ": " + what); };
-  const auto json = Json::parse(read_file(config), nullptr, false);
+  const auto json = limited_json<Json>(read_file(config));
   if (!json.is_object() || !json.contains("r") || !json["r"].is_number_unsigned() || json["r"] == 0 ||
       !json.contains("lora_alpha") || !json["lora_alpha"].is_number())
     refuse("has no r and lora_alpha; name a folder with LoRA adapters");
   for (const char* name : {"use_dora", "use_rslora"}) {
     if (json.contains(name) && json[name] == true) refuse(fmt::format("{} is not supported; use other adapters", name));
   }
+  for (const char* name : {"alpha_pattern", "rank_pattern"}) {
+    if (json.contains(name) && !json[name].empty())
+      refuse(fmt::format("{} is not supported; use adapters of one rank and alpha", name));
+  }
+  if (json.contains("fan_in_fan_out") && json["fan_in_fan_out"] == true)
+    refuse("fan_in_fan_out is not supported; use adapters of linear modules");
+  if (json.contains("bias") && json["bias"] != "none") refuse("bias is not supported; use adapters with bias none");
   StoredAdapters stored{{json["r"].get<std::size_t>(), json["lora_alpha"].get<double>(), {}}, {}};
   const SafetensorsFile file(folder / "adapter_model.safetensors");
   std::map<std::pair<std::size_t, Module>, StoredAdapters::One> sorted;
@@ -153,6 +161,9 @@ StoredAdapters read_adapters(const fs::path& folder) {
     if (tensor.shape.size() != 2 || tensor.shape[is_a ? 0 : 1] != static_cast<std::int64_t>(stored.lora.rank))
       refuse(fmt::format("tensor {} does not have rank {}; use the files of one training", one_line(name),
                          stored.lora.rank));
+    if (!is_float(tensor.dtype))
+      refuse(fmt::format("tensor {} is {}; use adapters of F32, F16 or BF16", one_line(name),
+                         shakedown::name(tensor.dtype)));
     auto& one = sorted[*place];
     (is_a ? one.a : one.b) = floats_of(tensor);
     stored.lora.adapted.at(static_cast<std::size_t>(place->second)) = true;
@@ -163,11 +174,12 @@ StoredAdapters read_adapters(const fs::path& folder) {
                          name_of(place.first, place.second)));
     stored.adapters.push_back({place.first, place.second, std::move(one.a), std::move(one.b)});
   }
+  if (stored.adapters.empty()) refuse("adapter_model.safetensors has no adapters; name another folder");
   return stored;
 }
 
-void write_model(const fs::path& out, const fs::path& base,
-                 const std::function<void(std::string_view name, std::span<float> values)>& change) {
+void write_model(const fs::path& out, const fs::path& base, const Changes& changes,
+                 const std::function<void()>& while_working) {
   create_folder(out);
   if (fs::equivalent(out, base)) throw InputError(out.string() + ": is the folder of the model; name another folder");
   for (const auto& path : SafetensorsFile(base).files()) {
@@ -176,8 +188,11 @@ void write_model(const fs::path& out, const fs::path& base,
     for (const auto& name : file.names()) tensors.push_back({name, file.at(name).dtype, file.at(name).shape});
     write_safetensors(out / path.filename(), tensors, [&](std::size_t i) {
       const auto& tensor = file.at(tensors[i].name);
+      const auto change = changes.find(tensors[i].name);
+      while_working();
+      if (change == changes.end()) return std::vector(tensor.bytes.begin(), tensor.bytes.end());
       auto values = floats_of(tensor);
-      change(tensors[i].name, values);
+      change->second(values);
       return from_floats(values, tensor.dtype);
     });
   }
@@ -185,12 +200,12 @@ void write_model(const fs::path& out, const fs::path& base,
 }
 
 void write_merged(const fs::path& out, const fs::path& base, const training::LoraShape& lora,
-                  std::span<const Adapter> adapters) {
-  std::map<std::string, const Adapter*, std::less<>> by_name;
-  for (const auto& adapter : adapters) by_name.emplace(name_of(adapter.layer, adapter.module) + ".weight", &adapter);
-  write_model(out, base, [&](std::string_view name, std::span<float> values) {
-    if (const auto found = by_name.find(name); found != by_name.end()) add_product(values, *found->second, lora);
-  });
+                  std::span<const Adapter> adapters, const std::function<void()>& while_working) {
+  Changes changes;
+  for (const auto& adapter : adapters)
+    changes.emplace(name_of(adapter.layer, adapter.module) + ".weight",
+                    [&](std::span<float> values) { add_product(values, adapter, lora); });
+  write_model(out, base, changes, while_working);
 }
 
 }  // namespace shakedown::finetune

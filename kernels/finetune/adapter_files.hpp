@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,14 +42,18 @@ struct StoredAdapters {
 /// Reads the files of write_adapters or peft. Errors: InputError.
 StoredAdapters read_adapters(const std::filesystem::path& folder);
 
+/// By the name of a tensor: changes its values.
+using Changes = std::map<std::string, std::function<void(std::span<float> values)>, std::less<>>;
 /// Writes the model of folder `base` to folder `out` with the same files of weights and types, and copies its other
-/// files. `change` gets the name and the values of each tensor as f32, and may change them. Errors: InputError,
-/// CannotWrite.
-void write_model(const std::filesystem::path& out, const std::filesystem::path& base,
-                 const std::function<void(std::string_view name, std::span<float> values)>& change);
+/// files. Tensors without a change keep their bytes, whatever their type. Calls `while_working` after each tensor.
+/// Errors: InputError, CannotWrite.
+void write_model(
+    const std::filesystem::path& out, const std::filesystem::path& base, const Changes&,
+    const std::function<void()>& while_working = [] {});
 
 /// Writes the model with W + (alpha / rank) B A instead of W.
-void write_merged(const std::filesystem::path& out, const std::filesystem::path& base, const training::LoraShape&,
-                  std::span<const Adapter>);
+void write_merged(
+    const std::filesystem::path& out, const std::filesystem::path& base, const training::LoraShape&,
+    std::span<const Adapter>, const std::function<void()>& while_working = [] {});
 
 }  // namespace shakedown::finetune

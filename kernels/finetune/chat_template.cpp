@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/files.hpp"
+#include "kernels/finetune/limited_json.hpp"
 
 namespace shakedown::finetune {
 
@@ -14,7 +15,7 @@ ChatTemplate chat_template_of(const std::filesystem::path& folder, const Tokeniz
   if (path_exists(jinja)) {
     text = read_file(jinja);
   } else if (path_exists(config)) {
-    const auto json = nlohmann::json::parse(read_file(config), nullptr, false);
+    const auto json = limited_json<nlohmann::json>(read_file(config));
     if (json.is_object() && json.contains("chat_template") && json["chat_template"].is_string())
       text = json["chat_template"].get<std::string>();
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/unicode.hpp"
 
 namespace shakedown::finetune {
@@ -52,7 +53,7 @@ std::string call_text(const Json& call) {
     throw std::invalid_argument("a tool call must have a name and arguments; correct the line");
   auto arguments = function["arguments"];
   if (arguments.is_string()) {  // as in the interface of OpenAI, where they are JSON in a string
-    arguments = Json::parse(arguments.get<std::string>(), nullptr, false);
+    arguments = limited_json<Json>(arguments.get<std::string>());
     if (!arguments.is_object())
       throw std::invalid_argument("the arguments of a tool call are not a JSON object; correct the line");
   }

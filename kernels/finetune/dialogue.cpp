@@ -12,6 +12,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "kernels/finetune/chat_text.hpp"
+#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/unicode.hpp"
 
 namespace shakedown::finetune {
@@ -146,16 +147,8 @@ class ExampleMaker {
 
 /// Returns the object of a line.
 Json object_of(std::string_view line) {
-  constexpr int max_depth = 64;  // a schema of a function has about ten levels
-  bool is_deep = false;
-  const auto limit = [&](int depth, Json::parse_event_t, Json&) {
-    is_deep = is_deep || depth > max_depth;
-    return !is_deep;
-  };
   try {
-    auto object = Json::parse(line.begin(), line.end(), limit);
-    if (is_deep) refuse(fmt::format("has more than {} levels; correct the line", max_depth));
-    return object;
+    return limited_json<Json>(line, WrongJson::throws);
   } catch (const Json::parse_error& error) {
     refuse(fmt::format("is not valid JSON at byte {}; correct the line", error.byte));
   } catch (const Json::out_of_range&) {

@@ -11,6 +11,7 @@
 #include "base/sha256.hpp"
 #include "base/together.hpp"
 #include "kernels/finetune/learning_rate.hpp"
+#include "kernels/finetune/safetensors.hpp"
 
 namespace shakedown::finetune {
 
@@ -33,6 +34,15 @@ double sum_over_ranks(Group& group, double own) {
   double all = 0;
   group.sum(std::span<const double>(&own, 1), std::span<double>(&all, 1));
   return all;
+}
+
+/// "rank 16, alpha 32, q k v"
+std::string text_of(const training::LoraShape& lora) {
+  auto text = fmt::format("rank {}, alpha {},", lora.rank, lora.alpha);
+  for (std::size_t i = 0; i < training::modules; ++i) {
+    if (lora.adapted.at(i)) text += " " + std::string(name(static_cast<training::Module>(i)));
+  }
+  return text;
 }
 
 std::string digest_of_examples(const std::vector<Example>& examples) {
@@ -67,7 +77,13 @@ PackingOptions FineTuning::packing_options() const {
 std::map<std::string, std::string> FineTuning::identity() const {
   const auto text = [](auto value) { return fmt::format("{}", value); };
   return {
-      {"the rows of a step", text(rows_of_rank() * static_cast<std::size_t>(group_.size()))},
+      {"batch", text(settings_.batch)},
+      {"accumulation", text(settings_.accumulation)},
+      {"the number of ranks", text(group_.size())},
+      {"method", std::string(name(settings_.method))},
+      {"precision", std::string(name(settings_.precision))},
+      {"LoRA", settings_.method == Method::lora ? text_of(settings_.lora) : "none"},
+      {"the digest of the weights", digest_of_weights(settings_.model)},
       {"seq", text(settings_.seq)},
       {"steps", text(steps_)},
       {"lr", text(settings_.lr)},
@@ -149,7 +165,10 @@ void FineTuning::run(const std::function<void(const StepFigures&)>& report, std:
       if (figures.eval_loss) scalars.push_back({"eval/loss", *figures.eval_loss});
       events->add(step, scalars);
     });
-    if (due(step, settings_.save_steps)) trainer_.write(checkpoint());
+    if (due(step, settings_.save_steps)) {
+      before_checkpoint_();
+      trainer_.write(checkpoint());
+    }
     report(figures);
   }
 }
@@ -212,7 +231,8 @@ double FineTuning::evaluate() {
     targets += tokens.counted;
     while_working_();
   }
-  return targets > 0 ? loss / targets : 0;
+  if (targets == 0) throw InputError("the examples for the evaluation have no target: set sequence_length higher");
+  return loss / targets;
 }
 
 }  // namespace shakedown::finetune

@@ -35,6 +35,7 @@ struct Diverged : std::runtime_error {
 struct TrainingData {
   std::vector<Example> train, eval;  // eval may be empty
   std::int32_t padding = 0;
+  std::size_t cut = 0;  // examples that are longer than a row
 };
 
 class FineTuning {
@@ -45,6 +46,9 @@ class FineTuning {
   std::int64_t steps() const { return steps_; }
   /// Sets a function to call after each part of an evaluation, as in Device.
   void while_working(std::function<void()> call) { while_working_ = std::move(call); }
+
+  /// Sets a function to call before a checkpoint is written, which takes longer than a step.
+  void before_checkpoint(std::function<void()> call) { before_checkpoint_ = std::move(call); }
 
   /// Continues the run in the output folder from its last checkpoint. Errors: InputError if there is none, or if it is
   /// of a run with other settings or data. Collective.
@@ -57,7 +61,8 @@ class FineTuning {
   /// examples, or if a file cannot be written. Collective.
   void run(const std::function<void(const StepFigures&)>& report, std::optional<std::int64_t> end = std::nullopt);
 
-  /// Returns the mean loss over all targets of the examples for evaluation. Collective.
+  /// Returns the mean loss over all targets of the examples for evaluation. Errors: InputError if there is no target.
+  /// Collective.
   double evaluate();
 
  private:
@@ -74,7 +79,7 @@ class FineTuning {
   Group& group_;
   RowStream rows_;
   std::int64_t steps_ = 0;
-  std::function<void()> while_working_ = [] {};
+  std::function<void()> while_working_ = [] {}, before_checkpoint_ = [] {};
 };
 
 }  // namespace shakedown::finetune

@@ -11,6 +11,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "kernels/finetune/limited_json.hpp"
 
 namespace shakedown::finetune {
 
@@ -18,11 +19,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+// No published model is near these limits; sizes within them have products that do not overflow.
+constexpr std::int64_t max_layers = 4096, max_width = 1 << 24;
+
 /// The members of config.json.
 class Config {
  public:
   explicit Config(std::filesystem::path file) : file_(std::move(file)) {
-    json_ = Json::parse(read_file(file_), nullptr, false);
+    json_ = limited_json<Json>(read_file(file_));
     if (!json_.is_object()) refuse("is not a JSON object; download it again");
   }
 
@@ -30,11 +34,10 @@ class Config {
 
   bool has(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
 
-  std::size_t size(const char* name) const {
-    constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
+  std::size_t size(const char* name, std::int64_t largest = max_width) const {
     const auto& value = has(name) ? json_[name] : Json();
     if (!value.is_number_integer() || value.get<std::int64_t>() < 1 || value.get<std::int64_t>() > largest)
-      refuse(fmt::format("{} must be a whole number above 0; download it again", name));
+      refuse(fmt::format("{} must be a whole number above 0 and at most {}; download it again", name, largest));
     return value.get<std::size_t>();
   }
   std::size_t size_or(const char* name, std::size_t other) const { return has(name) ? size(name) : other; }
@@ -92,7 +95,7 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
         fmt::format("hidden_act \"{}\" is not supported; use a model with silu", one_line(config.word("hidden_act"))));
   for (const char* name : {"use_sliding_window", "attention_bias", "mlp_bias"}) config.require_absent(name);
   training::TransformerShape shape{};
-  shape.layers = config.size("num_hidden_layers");
+  shape.layers = config.size("num_hidden_layers", max_layers);
   shape.hidden = config.size("hidden_size");
   shape.heads = config.size("num_attention_heads");
   shape.kv_heads = config.size_or("num_key_value_heads", shape.heads);
@@ -105,7 +108,7 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   shape.tied = config.flag("tie_word_embeddings", false);
   if (shape.head_dim == 0 || shape.head_dim % 2 != 0 || shape.heads % shape.kv_heads != 0)
     config.refuse("the heads must have an even size and be a multiple of num_key_value_heads; download it again");
-  return {*architecture, shape, config.size("max_position_embeddings")};
+  return {*architecture, shape, config.size("max_position_embeddings", std::numeric_limits<std::int32_t>::max())};
 }
 
 }  // namespace shakedown::finetune

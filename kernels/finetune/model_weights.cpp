@@ -1,8 +1,10 @@
 #include "kernels/finetune/model_weights.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "base/files.hpp"
@@ -45,12 +47,19 @@ struct OwnAdapters {
 
 std::vector<NamedRange> named_ranges(const training::TransformerShape& shape, const ParameterTensor& t) {
   const auto layer = "model.layers." + std::to_string(t.layer) + ".";
+  const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  const auto vector = [&](const std::string& name) {
+    return std::vector<NamedRange>{{name, 0, t.size(), {size(t.size())}}};
+  };
+  const auto matrix = [&](const std::string& name) {
+    return std::vector<NamedRange>{{name, 0, t.size(), {size(t.rows), size(t.cols)}}};
+  };
   switch (t.owner) {
-    case Owner::embedding: return {{"model.embed_tokens.weight", 0, t.size()}};
-    case Owner::final_norm: return {{"model.norm.weight", 0, t.size()}};
-    case Owner::head: return {{"lm_head.weight", 0, t.size()}};
-    case Owner::norm1: return {{layer + "input_layernorm.weight", 0, t.size()}};
-    case Owner::norm2: return {{layer + "post_attention_layernorm.weight", 0, t.size()}};
+    case Owner::embedding: return matrix("model.embed_tokens.weight");
+    case Owner::final_norm: return vector("model.norm.weight");
+    case Owner::head: return matrix("lm_head.weight");
+    case Owner::norm1: return vector(layer + "input_layernorm.weight");
+    case Owner::norm2: return vector(layer + "post_attention_layernorm.weight");
     case Owner::positions: throw std::invalid_argument("learned positions in a model folder");
     default: break;
   }
@@ -58,8 +67,9 @@ std::vector<NamedRange> named_ranges(const training::TransformerShape& shape, co
   const auto width = is_bias ? 1 : t.cols;
   std::vector<NamedRange> ranges;
   for (const auto& part : fused(shape, training::no_adapters, training::linear_of(t.owner)).parts) {
-    ranges.push_back(
-        {name_of(t.layer, part.module) + (is_bias ? ".bias" : ".weight"), part.row * width, part.rows * width});
+    auto shape_of = is_bias ? std::vector{size(part.rows)} : std::vector{size(part.rows), size(t.cols)};
+    ranges.push_back({name_of(t.layer, part.module) + (is_bias ? ".bias" : ".weight"), part.row * width,
+                      part.rows * width, std::move(shape_of)});
   }
   return ranges;
 }
@@ -114,13 +124,23 @@ void ModelWeights::require_all(const training::LoraShape& lora) const {
   const auto where = folder_.string() + ": ";
   for (const auto& t : parameter_tensors(shape_, training::no_adapters, training::Trains::all)) {
     for (const auto& range : named_ranges(shape_, t)) {
-      const auto elements = file_.at(range.name).elements();
-      if (elements == range.count) continue;
-      throw InputError(where + range.name + " has " + std::to_string(elements) + " values, and config.json says " +
-                       std::to_string(range.count) + ": download the folder again");
+      const auto& tensor = file_.at(range.name);
+      if (!is_float(tensor.dtype))
+        throw InputError(fmt::format("{}{} is {}: use a model of F32, F16 or BF16", where, range.name,
+                                     shakedown::name(tensor.dtype)));
+      if (tensor.shape == range.shape) continue;
+      throw InputError(fmt::format("{}{} has the shape {}, and config.json says {}: download the folder again", where,
+                                   range.name, fmt::join(tensor.shape, " x "), fmt::join(range.shape, " x ")));
     }
   }
   if (!adapters_) return;
+  for (const auto& one : adapters_->adapters) {
+    if (one.layer < shape_.layers) continue;
+    throw InputError(
+        fmt::format("the adapters to start from have layer {}, and the model has {}: use adapters of "
+                    "this model",
+                    one.layer, shape_.layers));
+  }
   for (const auto& t : parameter_tensors(shape_, lora)) {
     const auto* const values = stored(t);
     if (values != nullptr && values->size() == t.size()) continue;
@@ -137,19 +157,19 @@ void save_adapters(const std::filesystem::path& folder, training::Trainer& train
 
 void save_model(const std::filesystem::path& folder, training::Trainer& trainer,
                 const training::TransformerShape& shape, const training::LoraShape& lora,
-                const std::filesystem::path& base) {
-  if (const OwnAdapters own(trainer); !own.all.empty()) return write_merged(folder, base, lora, own.views());
-  std::map<std::string, std::pair<const ParameterTensor*, NamedRange>> by_name;
+                const std::filesystem::path& base, const std::function<void()>& while_working) {
+  if (const OwnAdapters own(trainer); !own.all.empty())
+    return write_merged(folder, base, lora, own.views(), while_working);
+  Changes changes;
   for (const auto& t : trainer.trained()) {
-    for (const auto& range : named_ranges(shape, t)) by_name.emplace(range.name, std::pair(&t, range));
+    for (const auto& range : named_ranges(shape, t)) {
+      changes.emplace(range.name, [&trainer, t, first = range.first](std::span<float> values) {
+        const auto all = trainer.values(t);
+        std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
+      });
+    }
   }
-  write_model(folder, base, [&](std::string_view name, std::span<float> values) {
-    const auto found = by_name.find(std::string(name));
-    if (found == by_name.end()) return;
-    const auto& [t, range] = found->second;
-    const auto all = trainer.values(*t);
-    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(range.first), values.size(), values.begin());
-  });
+  write_model(folder, base, changes, while_working);
 }
 
 }  // namespace shakedown::finetune

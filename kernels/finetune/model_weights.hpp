@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace shakedown::finetune {
 struct NamedRange {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::size_t first, count;
+  std::vector<std::int64_t> shape;
 };
 /// Returns the ranges of a tensor without adapters, in order.
 std::vector<NamedRange> named_ranges(const training::TransformerShape&, const training::ParameterTensor&);
@@ -49,9 +51,10 @@ class ModelWeights {
 /// Writes the adapters of a trainer as peft reads them. Errors: CannotWrite.
 void save_adapters(const std::filesystem::path& folder, training::Trainer&, const training::LoraShape&,
                    const std::filesystem::path& base);
-/// Writes the model folder `base` with the trained weights of a trainer, merged if they are adapters. Errors:
-/// InputError, CannotWrite.
-void save_model(const std::filesystem::path& folder, training::Trainer&, const training::TransformerShape&,
-                const training::LoraShape&, const std::filesystem::path& base);
+/// Writes the model folder `base` with the trained weights of a trainer, merged if they are adapters. Calls
+/// `while_working` after each tensor. Errors: InputError, CannotWrite.
+void save_model(
+    const std::filesystem::path& folder, training::Trainer&, const training::TransformerShape&,
+    const training::LoraShape&, const std::filesystem::path& base, const std::function<void()>& while_working = [] {});
 
 }  // namespace shakedown::finetune

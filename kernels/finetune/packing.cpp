@@ -53,6 +53,15 @@ Example Packing::row(std::size_t index) const {
   return row;
 }
 
+std::size_t Packing::targets() const {
+  std::size_t targets = 0;
+  for (const auto& example : examples_) {
+    const auto kept = std::min(example.in_loss.size(), options_.seq);
+    for (std::size_t i = 1; i < kept; ++i) targets += example.in_loss[i] != 0 ? 1 : 0;
+  }
+  return targets;
+}
+
 // Prepared examples are a file of tensors: "tokens" and "in_loss" of all examples, "ends" with the place after each
 // example, "origin", and "sha256" of the others. Its name has the version.
 namespace {

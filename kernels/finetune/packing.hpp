@@ -39,6 +39,8 @@ class Packing {
   Example row(std::size_t) const;
   /// Returns the number of examples that are longer than a row.
   std::size_t cut() const { return cut_; }
+  /// Returns the number of tokens in the loss.
+  std::size_t targets() const;
 
  private:
   std::span<const Example> examples_;

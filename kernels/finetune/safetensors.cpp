@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +20,9 @@
 
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "kernels/finetune/limited_json.hpp"
 #include "kernels/short_floats.hpp"
 
 namespace shakedown::finetune {
@@ -255,7 +258,7 @@ void SafetensorsFile::open(const fs::path& file) {
 }
 
 void SafetensorsFile::open_shards(const fs::path& index) {
-  const auto json = Json::parse(read_file(index), nullptr, false);
+  const auto json = limited_json<Json>(read_file(index));
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     refuse(index, "has no weight_map");
   for (const auto& [name, value] : json["weight_map"].items()) {
@@ -286,6 +289,23 @@ std::vector<fs::path> SafetensorsFile::files() const {
   std::vector<fs::path> all;
   for (const auto& [file, mapped] : mapped_) all.push_back(file);
   return all;
+}
+
+std::string digest_of_weights(const fs::path& folder) {
+  constexpr std::size_t part = 1 << 16;
+  const SafetensorsFile file(folder);
+  Sha256 sha;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    sha.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  for (const auto& name : file.names()) {
+    const auto& tensor = file.at(name);
+    sha.add(fmt::format("{}\n{} {}\n", name, shakedown::name(tensor.dtype), fmt::join(tensor.shape, " ")));
+    const auto bytes = std::min(tensor.bytes.size(), part);
+    add(tensor.bytes.first(bytes));
+    add(tensor.bytes.last(bytes));
+  }
+  return sha.digest();
 }
 
 namespace {

@@ -21,6 +21,8 @@ namespace shakedown::finetune {
 enum class DType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
 constexpr auto words(DType) { return names("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"); }
 std::size_t size_of(DType);
+/// True for the types of weights, which to_floats takes.
+constexpr bool is_float(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
 struct Tensor {
   DType dtype;
@@ -62,6 +64,10 @@ class SafetensorsFile {
   std::map<std::filesystem::path, std::shared_ptr<const void>> mapped_;
   std::map<std::string, Tensor, std::less<>> tensors_;
 };
+
+/// Returns a SHA-256 by which the weights of a model folder are recognized: of the names, types and shapes of all
+/// tensors, and the first and last 64 KiB of each. Errors: InputError.
+std::string digest_of_weights(const std::filesystem::path& folder);
 
 struct NamedTensor {
   std::string name;

@@ -107,7 +107,8 @@ void read_training(const Yaml& yaml, FinetuneSettings& settings) {
   section.read("beta2", settings.beta2, 0, below_1);
   section.read("epsilon", settings.epsilon, 1e-15, 1);
   section.read("clip_norm", settings.clip_norm, 0, largest);
-  section.read("epochs", settings.epochs, 1e-6, largest);
+  constexpr double max_epochs = 10'000;
+  section.read("epochs", settings.epochs, 1e-6, max_epochs);
   if (const auto* steps = section.find("steps")) {
     if (section.find("epochs") != nullptr) steps->refuse("steps and epochs contradict each other; remove one of them");
     section.read("steps", settings.steps.emplace(), 1);

@@ -13,6 +13,7 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/unicode.hpp"
 
 namespace shakedown::finetune {
@@ -112,7 +113,7 @@ const Json& member(const Json& json, const char* name) {
 Tokenizer::Tokenizer(const fs::path& path) : file_(is_folder(path) ? path / "tokenizer.json" : path) {
   const auto text = read_file(file_);
   digest_ = sha256(text);
-  const auto json = Json::parse(text, nullptr, false);
+  const auto json = limited_json<Json>(text);
   if (!json.is_object()) refuse("is not a JSON object; download it again");
   read_model(member(json, "model"));
   read_merges(member(member(json, "model"), "merges"));
@@ -130,6 +131,14 @@ std::int32_t Tokenizer::id_in(const Json& json, const std::string& what) const {
   return json.get<std::int32_t>();
 }
 
+void Tokenizer::set_text(std::int32_t id, const std::string& text) {
+  if (text_of_.size() <= static_cast<std::size_t>(id)) text_of_.resize(static_cast<std::size_t>(id) + 1);
+  auto& own = text_of_[static_cast<std::size_t>(id)];
+  if (own && *own != text)
+    refuse(fmt::format("id {} is both {} and {}; download it again", id, one_line(*own), one_line(text)));
+  own = text;
+}
+
 void Tokenizer::read_model(const Json& model) {
   if (member(model, "type") != "BPE" || !member(model, "vocab").is_object())
     refuse("has no model of type BPE; use a model with byte-level BPE, such as Qwen2 or Llama 3");
@@ -143,8 +152,7 @@ void Tokenizer::read_model(const Json& model) {
     const auto id = id_in(value, token);
     const auto bytes = bytes_of(token);
     if (bytes) ids_.emplace(*bytes, id);
-    if (text_of_.size() <= static_cast<std::size_t>(id)) text_of_.resize(static_cast<std::size_t>(id) + 1);
-    text_of_[static_cast<std::size_t>(id)] = bytes.value_or(token);
+    set_text(id, bytes.value_or(token));
   }
   for (int byte = 0; byte < 0x100; ++byte) {
     const auto found = ids_.find(std::string(1, static_cast<char>(byte)));
@@ -186,8 +194,7 @@ void Tokenizer::read_added(const Json& tokens) {
         refuse(fmt::format("{} of the added token {} is not supported; use another model", name, one_line(text)));
     }
     const auto id = id_in(member(token, "id"), text);
-    if (text_of_.size() <= static_cast<std::size_t>(id)) text_of_.resize(static_cast<std::size_t>(id) + 1);
-    text_of_[static_cast<std::size_t>(id)] = text;
+    set_text(id, text);
     added_.push_back({text, id});
     begins_added_.at(static_cast<unsigned char>(text.front())) = true;
   }
@@ -308,7 +315,7 @@ void Tokenizer::add_words(std::string_view text, std::size_t begin, std::size_t 
     merge(unicode::to_utf8(std::u32string_view(codes).substr(at, next - at)), ids);
     for (const auto id : ids) {
       bytes += text_of_[static_cast<std::size_t>(id)]->size();
-      while (place->first < bytes) ++place;
+      while (place + 1 != places.end() && place->first < bytes) ++place;
       tokens.push_back({id, place->second});
     }
     at = next;

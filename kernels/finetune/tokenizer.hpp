@@ -55,6 +55,8 @@ class Tokenizer {
     std::int32_t id;
   };
 
+  /// Errors: InputError if the id has another text.
+  void set_text(std::int32_t id, const std::string& text);
   void read_model(const nlohmann::json&);
   void read_merges(const nlohmann::json&);
   void read_added(const nlohmann::json&);

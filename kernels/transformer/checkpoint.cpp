@@ -328,7 +328,7 @@ std::vector<Run> kept_runs(const StepShape& shape) {
 
 std::vector<Run> written_runs(const StepShape& shape, int rank, int ranks) {
   auto runs = kept_runs(shape);
-  if (shape.shares() > 1) return runs;
+  if (shape.shares() > 1 || runs.empty()) return runs;
   const auto all = runs.front().count, r = static_cast<std::size_t>(rank), n = static_cast<std::size_t>(ranks);
   const auto begin = all * r / n, end = all * (r + 1) / n;
   return {{begin, begin, end - begin}};

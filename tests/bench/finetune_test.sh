@@ -35,10 +35,12 @@ cp out adapted
 run 0 "$bench" --backend=host --config=run.yaml --evaluate --weights=run/model
 expect "the merged model has the loss of the adapters" eval '[[ $(grep -oE "loss [0-9]+\.[0-9]{3}" out) == $(grep -oE "loss [0-9]+\.[0-9]{3}" adapted) ]]'
 
-run not0 "${one[@]}" --out=run
+run 2 "${one[@]}" --out=run
 expect "a run does not replace a checkpoint" says '--resume'
+run 0 "${one[@]}" --out=run --resume
+expect "a finished run is complete" eval 'prints "^complete: 4 steps" && ! prints loss'
 settings 4 0.002 >other.yaml
-run not0 "$bench" --backend=host --config=other.yaml --out=run --resume
+run 2 "$bench" --backend=host --config=other.yaml --out=run --resume
 expect "a run is not continued with another rate" says 'lr .*0.002'
 
 run 0 "${one[@]}" --out=prepared --prepare
@@ -52,6 +54,17 @@ for wrong in --weights=nowhere --data=nowhere.jsonl --config=nowhere.yaml --from
   run not0 "${one[@]}" --out=wrong "$wrong"
   expect "$wrong ends in one line" one_line
 done
+mkfifo pipe
+run 2 "${one[@]}" --out=wrong --data=pipe
+expect "a pipe is no data" says 'pipe: .*regular'
+printf '{"prompt": "%s", "completion": "yes"}\n' "$(seq 500 | tr '\n' ' ')" >long.jsonl
+run 2 "${one[@]}" --out=wrong --data=long.jsonl
+expect "examples without a target are refused" says 'long.jsonl: 1 example .*sequence_length'
+{ cat long.jsonl && cat "$data/curve/train.jsonl"; } >some.jsonl
+run 0 "${one[@]}" --out=cut --data=some.jsonl
+expect "examples that are cut are counted" says '^[0-9]+ examples? .*64 tokens'
+echo >file
+run not0 "${one[@]}" --out=file/below --prepare
 run 2 "$bench" --backend=host --data=x
 expect "without weights, the flag is named" says '--weights: is missing'
 run 2 "${one[@]}" --out=wrong --prepare --evaluate

@@ -87,6 +87,18 @@ TEST_F(AdapterFiles, MergeTheAdaptersIntoTheWeights) {
   EXPECT_NE(input_error_of([&] { write_merged(base, base, adapters.lora, {}); }).find("model"), std::string::npos);
 }
 
+TEST_F(AdapterFiles, LeaveOtherTensorsAsTheyAre) {
+  const auto base = folder_.path() / "base";
+  fs::create_directories(base);
+  const std::vector<std::int64_t> numbers{1, -1, std::int64_t{1} << 40};
+  const std::vector<std::uint16_t> halves{0x7e01, 0xfc00, 0x7fff};  // NaNs keep their bits
+  write_safetensors(base / "model.safetensors",
+                    {{"model.numbers", {DType::i64, {3}, std::as_bytes(std::span(numbers))}},
+                     {"model.halves", {DType::f16, {3}, std::as_bytes(std::span(halves))}}});
+  write_merged(out_, base, {8, 16}, {});
+  EXPECT_EQ(read_file(out_ / "model.safetensors"), read_file(base / "model.safetensors"));
+}
+
 TEST_F(AdapterFiles, AreRefusedIfTheyAreOfAnotherKind) {
   const auto expect = [&](const char* config, const char* words) {
     write_file(trained_ / "adapter_config.json", config);
@@ -97,6 +109,13 @@ TEST_F(AdapterFiles, AreRefusedIfTheyAreOfAnotherKind) {
   expect(R"({"r": 0, "lora_alpha": 16})", "has no r and lora_alpha");
   expect(R"({"r": 4, "lora_alpha": 16})", "does not have rank 4");
   expect(R"({"r": 8, "lora_alpha": 16, "use_dora": true})", "use_dora is not supported");
+  for (const char* member : {"\"alpha_pattern\": {\"q_proj\": 8}", "\"rank_pattern\": {\"q_proj\": 4}",
+                             "\"fan_in_fan_out\": true", "\"bias\": \"all\""}) {
+    const auto word = std::string(member + 1, std::string(member).find(':') - 2);
+    expect((R"({"r": 8, "lora_alpha": 16, )" + std::string(member) + "}").c_str(), word.c_str());
+  }
+  write_safetensors(trained_ / "adapter_model.safetensors", std::map<std::string, Tensor>{});
+  expect(R"({"r": 8, "lora_alpha": 16})", "no adapters");
   const std::vector<float> values(8);
   const Tensor tensor{DType::f32, {8, 1}, std::as_bytes(std::span(values))};
   write_safetensors(trained_ / "adapter_model.safetensors", {{"base_model.model.lm_head.lora_A.weight", tensor}});

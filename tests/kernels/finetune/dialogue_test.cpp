@@ -141,6 +141,9 @@ TEST_F(DialogueTest, NamesTheLineThatIsWrong) {
   expect_refused(turn + "}", ":1: the model has no chat template", ChatTemplate::none);
   expect_refused(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}]})", ":1: a tool call must have",
                  ChatTemplate::qwen2_5);
+  expect_refused(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{\"a\": )" +
+                     std::string(200'000, '[') + std::string(200'000, ']') + R"(}"}]}]})",
+                 ":1: ", ChatTemplate::qwen2_5);
   expect_refused("SYSTEM: a\nASSISTANT: b\nSYSTEM: c\nUSER: d\n", ":3: has no turn of the assistant");
   expect_refused(" \n", ": has no examples");
 }

@@ -164,6 +164,21 @@ TEST(FineTuningRun, ContinuesBitForBitAndRewritesItsLines) {
   }
   EXPECT_EQ(written, losses);
 
+  const TemporaryFolder other_base;
+  const SafetensorsFile file(settings.model);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& name : file.names()) tensors.emplace(name, file.at(name));
+  auto& norm = tensors.at("model.norm.weight");
+  std::vector<std::byte> changed(norm.bytes.begin(), norm.bytes.end());
+  changed.back() ^= std::byte{1};
+  norm.bytes = changed;
+  write_safetensors(other_base.path() / "model.safetensors", tensors);
+  auto base = settings;
+  base.model = other_base.path();
+  FineTuning of_other(base, stored_data(), second.trainer(), second.alone);
+  const auto refusal = input_error_of([&] { of_other.resume(); });
+  EXPECT_NE(refusal.find("weights"), std::string::npos) << refusal;
+
   settings.lr = 2e-3;
   FineTuning other(settings, stored_data(), second.trainer(), second.alone);
   try {
@@ -251,6 +266,27 @@ TEST(FineTuningRun, RefusesWeightsOfAnotherModel) {
   EXPECT_THROW(ModelWeights(stored("tiny_qwen2"), config.shape, {8, 16}, 1), InputError);
   config.shape.intermediate -= 8;
   EXPECT_THROW(ModelWeights(stored("tiny_qwen2"), config.shape, {4, 16}, 1, stored_adapters()), InputError);
+  auto adapters = stored_adapters();
+  auto beyond = adapters.adapters.front();
+  beyond.layer = config.shape.layers;
+  adapters.adapters.push_back(beyond);
+  EXPECT_THROW(ModelWeights(stored("tiny_qwen2"), config.shape, {8, 16}, 1, adapters), InputError);
+  // As many values in another shape, and a type without weights of as many values.
+  const SafetensorsFile file(stored("tiny_qwen2"));
+  std::map<std::string, Tensor> tensors;
+  for (const auto& name : file.names()) tensors.emplace(name, file.at(name));
+  const TemporaryFolder folder;
+  const auto error = [&] {
+    write_safetensors(folder.path() / "model.safetensors", tensors);
+    return input_error_of([&] { ModelWeights(folder.path(), config.shape, {8, 16}, 1); });
+  };
+  EXPECT_EQ(error(), "");
+  auto& embedding = tensors.at("model.embed_tokens.weight");
+  std::swap(embedding.shape[0], embedding.shape[1]);
+  EXPECT_NE(error().find("embed_tokens"), std::string::npos);
+  std::swap(embedding.shape[0], embedding.shape[1]);
+  embedding.dtype = DType::i32;
+  EXPECT_NE(error().find("I32"), std::string::npos);
 }
 
 TEST(LearningRate, RisesInALineAndFallsAsTheScheduleSays) {

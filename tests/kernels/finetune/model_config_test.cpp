@@ -60,6 +60,11 @@ TEST(FinetuneModelConfig, RefusesWhatItDoesNotCompute) {
   expect("hidden_size must be a whole number above 0", {{"hidden_size", -1}});
   expect("hidden_size must be a whole number above 0", {{"hidden_size", nullptr}});
   expect("hidden_size must be a whole number above 0", {{"hidden_size", 1e300}});
+  expect("num_hidden_layers", {{"num_hidden_layers", 4097}});
+  expect("vocab_size", {{"vocab_size", (1 << 24) + 1}});
+  auto deep = Json::array();
+  for (int i = 0; i < 100; ++i) deep = Json::array({deep});
+  expect("JSON", {{"deep", deep}});
   expect("rms_norm_eps must be a number above 0", {{"rms_norm_eps", "small"}});
   expect("the heads must have an even size", {{"num_key_value_heads", 3}});
   expect("tie_word_embeddings must be true or false", {{"tie_word_embeddings", 1}});

@@ -81,6 +81,10 @@ TEST(FinetunePacking, CutsExamplesThatAreLongerThanARow) {
   EXPECT_EQ(packing.cut(), static_cast<std::size_t>(longer));
   EXPECT_THROW(Packing(examples, {.seq = 0}, 0), std::invalid_argument);
   EXPECT_EQ(Packing({}, {.seq = 4}, 0).rows(), 0U);
+  const std::vector<Example> late{{{1, 2, 3, 4, 5, 6}, {1, 0, 0, 0, 1, 1}}};
+  EXPECT_EQ(Packing(late, {.seq = 6}, 0).targets(), 2U);
+  EXPECT_EQ(Packing(late, {.seq = 5}, 0).targets(), 1U);
+  EXPECT_EQ(Packing(late, {.seq = 4}, 0).targets(), 0U);
 }
 
 TEST(FinetunePacking, ReadsWhatItHasPrepared) {

@@ -73,6 +73,7 @@ TEST_F(FinetuneSettingsTest, RefusesValuesThatCannotBe) {
   expect_refused("training: {learning_rate: fast}\n", "expected a number");
   expect_refused("training: {schedule: step}\n", "choose one of cosine, linear, constant");
   expect_refused("training: {steps: 3, epochs: 1}\n", "steps and epochs contradict each other");
+  expect_refused("training: {epochs: 10001}\n", "epochs");
   expect_refused("training: {method: full}\nlora: {rank: 8}\n", "lora and the method full contradict");
   expect_refused("data: {eval_file: a, eval_share: 0.1}\n", "eval_file and eval_share contradict");
   expect_refused("data: [1]\n", "expected a map");

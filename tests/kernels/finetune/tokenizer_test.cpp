@@ -114,6 +114,11 @@ TEST(FinetuneTokenizer, RefusesOtherTokenizers) {
   expect("normalizer", [](Json& j) { j["normalizer"]["type"] = "NFKC"; });
   expect("lstrip", [](Json& j) { j["added_tokens"][0]["lstrip"] = true; });
   expect("is not a JSON object", [](Json& j) { j = Json::array(); });
+  expect("both", [](Json& j) { j["model"]["vocab"]["!!"] = j["model"]["vocab"]["!"]; });
+  expect("both", [](Json& j) { j["added_tokens"][0]["id"] = j["added_tokens"][1]["id"]; });
+  expect("JSON", [](Json& j) {
+    for (int i = 0; i < 100; ++i) j["post_processor"] = {{"processors", Json::array({j["post_processor"]})}};
+  });
 }
 
 }  // namespace
