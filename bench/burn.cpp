@@ -16,27 +16,24 @@ Metrics figures(const Cost& cost, double seconds, int) { return {{"tflops", cost
 
 }  // namespace
 
-/// The quick tier waives the row on GPUs, unless a filter selects it.
+/// The full tier measures GPUs. Otherwise the row runs only on request, and the waived row says so.
 void register_burn(Session& session) {
-  const int ranks = session.ranks(), per_host = session.ranks_per_host();
-  if (!session.has_gpus()) {
-    session.add(BurnSpec{{DType::f32, 256, 256, 256}, Engine::cpu, std::size_t{1} << 20, ranks, per_host}, figures);
-    return;
+  const bool gpus = session.has_gpus();
+  BurnSpec spec{.gemm = {DType::f32, 256, 256, 256},
+                .engine = Engine::cpu,
+                .bytes = std::size_t{1} << 20,
+                .ranks = session.ranks(),
+                .ranks_per_host = session.ranks_per_host()};
+  if (gpus) {
+    constexpr int n = 8192;
+    spec.gemm = {.dtype = DType::bf16, .m = n, .n = n, .k = n, .load = Load::sustained};
+    spec.engine = Engine::ce;
+    spec.bytes = std::size_t{1} << 30;
   }
-  constexpr int n = 8192;
-  const GemmSpec gemm{.dtype = DType::bf16, .m = n, .n = n, .k = n, .load = Load::sustained};
-  auto row = measurement_of(BurnSpec{gemm, Engine::ce, std::size_t{1} << 30, ranks, per_host}, figures);
-  row.min_seconds = burn_seconds;
-  row.on_request = !session.full();
-  if (row.on_request) {
-    session.add({"burn",
-                 {},
-                 0,
-                 [](Device&) -> std::unique_ptr<Work> {
-                   throw Unsupported("the full tier measures it, or --benchmark_filter=burn/.*bytes");
-                 },
-                 nullptr});
-  }
+  auto row = measurement_of(spec, figures);
+  row.min_seconds = gpus ? burn_seconds : 0;
+  row.on_request = !gpus || !session.full();
+  if (row.on_request) session.add_on_request("burn/of:rates", "burn/.*bytes");
   session.add(std::move(row));
 }
 
