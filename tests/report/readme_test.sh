@@ -57,6 +57,10 @@ shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | s
 commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|--tier=full')
 PATH=$PWD/build/bin:$PATH
 cp "$root/tests/data/site.yaml" mysite.yaml
+# A small model and examples for the fine-tuning.
+cp -r "$root/tests/data/finetune/tiny_qwen2" Qwen2-7B
+cp "$root/tests/data/finetune/curve/train.jsonl" train.jsonl
+echo '{model: {precision: f32}, training: {steps: 2}, data: {sequence_length: 64}}' >run.yaml
 for run in 1 2; do
   mkdir -p "shakedown-471$run/vm"
   cp -r "$root/tests/data/h200-sxm-4ranks-full/$run" "shakedown-471$run/vm/"
