@@ -10,13 +10,7 @@
 namespace shakedown {
 
 void register_finetune(Session& session) {
-  session.add({"finetune/of:losses",
-               {},
-               0,
-               [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it is measured only on request: --benchmark_filter='finetune/model'");
-               },
-               nullptr});
+  session.add_on_request("finetune/of:losses", "finetune/model");
   const bool host = !session.has_gpus();
   FinetuneSpec spec{.model = host ? "tiny" : "qwen2_7b_8_layers", .ranks = session.ranks(), .rank = session.rank()};
   const auto [model, lora] = training::preset(spec.model);

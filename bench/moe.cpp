@@ -2,7 +2,6 @@
 // with equally popular experts (skew 0) and with popular and rare ones.
 //
 //   mpirun -np 2 build/bench/bench_moe --benchmark_filter='moe/.*experts'
-#include <memory>
 #include <utility>
 
 #include "fixtures/plan/session.hpp"
@@ -12,13 +11,7 @@ namespace shakedown {
 
 /// The rows run only on request, because no profile has limits for them. The waived row says so.
 void register_moe(Session& session) {
-  session.add({"moe/op:dispatch",
-               {},
-               0,
-               [](Device&) -> std::unique_ptr<Work> {
-                 throw Unsupported("it has no limits yet; ask for it with --benchmark_filter=moe/.*experts");
-               },
-               nullptr});
+  session.add_on_request("moe/op:dispatch", "moe/.*experts");
   if (session.ranks() == 1 || session.ranks() > MoeRouting::max_ranks) return;
   for (const auto op : {MoeOp::dispatch, MoeOp::combine}) {
     for (const int skew : {0, 2}) {
