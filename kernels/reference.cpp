@@ -17,4 +17,9 @@ double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm,
   return u_out * std::abs(exact) + 8.0 * u_acc * row_norm * col_norm;
 }
 
+double sum_tolerance(int summands, double u, double sizes) {
+  const double rounded = (summands - 1) * u;
+  return rounded / (1 - rounded) * sizes;
+}
+
 }  // namespace shakedown::reference

@@ -185,4 +185,9 @@ struct FloatScales {
 /// row_norm = |a| and col_norm = |b| are the 2-norms of the row of A and the column of B.
 double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm);
 
+/// Returns the largest |s - exact| of a sum of some summands in any order, each addition rounded to a type with unit
+/// roundoff u, as NCCL sums a short type (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
+/// sizes is the sum of the absolute summands. There are at least two summands, and fewer than 1/u.
+double sum_tolerance(int summands, double u, double sizes);
+
 }  // namespace shakedown::reference

@@ -44,10 +44,10 @@ struct DecodeAttention {
   std::size_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0, position = 0;
 };
 
-/// Relative errors: unit roundoffs of a stored result and of the accumulation (reference::gemm_tolerance), and of
-/// attention.
+/// Relative errors: unit roundoffs of a stored result and of the accumulation (reference::gemm_tolerance), of
+/// attention, and the unit roundoff of Element.
 struct DecodeErrors {
-  double u_out, u_acc, attention;
+  double u_out, u_acc, attention, u_element;
 };
 
 }  // namespace shakedown::training

@@ -69,16 +69,16 @@ class MeasuredDecode final : public Work {
     ops_->synchronize();
     Checker checker;
     check_embedding(checker);
-    check_sum(checker, model_.embedded(), 0);
+    check_sum(checker, model_.embedded(), false);
     for (const auto l : checked_layers()) {
       const auto& layer = model_.layers()[l];
       check_product(checker, model_.qkv_product(l));
       for (const auto sequence : checked_sequences()) check_attention(checker, l, sequence);
       check_product(checker, model_.o_product(l));
-      check_sum(checker, layer.middle, ops_->errors().u_out);
+      check_sum(checker, layer.middle, true);
       check_product(checker, model_.gate_up_product(l));
       check_product(checker, model_.down_product(l));
-      check_sum(checker, layer.out, ops_->errors().u_out);
+      check_sum(checker, layer.out, true);
     }
     check_product(checker, model_.head_product());
     check_all_logits(checker);
@@ -244,10 +244,11 @@ class MeasuredDecode final : public Work {
     }
   }
 
-  /// Compares a sum with the summands of all ranks. Each addition rounds with the relative error `rounding`.
-  /// Collective.
-  void check_sum(Checker& checker, const typename Decoder<Ops>::Sum& sum, double rounding) const {
+  /// Compares a sum with the summands of all ranks. If `rounds`, each addition may be rounded to Element; else the sum
+  /// is exact. Collective.
+  void check_sum(Checker& checker, const typename Decoder<Ops>::Sum& sum, bool rounds) const {
     if (!collective()) return;
+    const double u = rounds ? ops_->errors().u_element : 0;
     for (const auto sequence : checked_sequences()) {
       const auto got = read_row(sum.all, sequence);
       auto want = read_row(sum.own, sequence);
@@ -256,7 +257,7 @@ class MeasuredDecode final : public Work {
       group_->sum(want, want);
       group_->sum(sizes, sizes);
       for (std::size_t c = 0; c < got.size(); ++c) {
-        checker.expect_near(c, got[c], want[c], spec_.tp * rounding * sizes[c]);
+        checker.expect_near(c, got[c], want[c], reference::sum_tolerance(spec_.tp, u, sizes[c]));
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/gemm_scales.hpp"
+#include "kernels/short_floats.hpp"
 
 namespace shakedown::reference::reference_test {
 namespace {
@@ -231,6 +232,27 @@ TEST(GemmTolerance, LetsAnF32ProductPassAndNotATf32Product) {
   const double limit = gemm_tolerance(0x1p-24, 0x1p-24, exact, std::sqrt(row), std::sqrt(column));
   EXPECT_LE(std::abs(f32 - exact), limit);
   EXPECT_GT(std::abs(tf32 - exact), limit);
+}
+
+TEST(SumTolerance, LetsSumsPassThatAreRoundedToBf16AfterEachRank) {
+  constexpr double u = 0x1p-8;
+  for (const int ranks : {2, 4, 8}) {
+    double largest = 0;  // error, in parts of the tolerance
+    for (std::uint64_t i = 0; i < 200000; ++i) {
+      double exact = 0, sizes = 0;
+      float sum = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const float summand = from_bf16(to_bf16(static_cast<float>(normal(i, static_cast<std::uint64_t>(rank)))));
+        exact += static_cast<double>(summand);
+        sizes += std::abs(static_cast<double>(summand));
+        sum = from_bf16(to_bf16(sum + summand));
+      }
+      largest = std::max(largest, std::abs(static_cast<double>(sum) - exact) / sum_tolerance(ranks, u, sizes));
+    }
+    EXPECT_LE(largest, 1) << ranks << " ranks";
+    EXPECT_GT(largest, 0.4) << ranks << " ranks: a tighter limit would do";
+  }
+  EXPECT_EQ(sum_tolerance(4, 0, 10), 0) << "an exact sum";
 }
 
 }  // namespace

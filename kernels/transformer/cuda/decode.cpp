@@ -146,7 +146,7 @@ void DecodeOps::gather(Matrix<const Element> own, Matrix<Element> all) const {
 training::DecodeErrors DecodeOps::errors() {
   // A norm in f32, and an f32 sum of products of bf16.
   constexpr double u_bf16 = 0x1p-9, u_sum = 0x1p-18;
-  return {u_bf16, u_sum, 1e-2};
+  return {u_bf16, u_sum, 1e-2, 0x1p-8};
 }
 
 training::ProductErrors DecodeOps::quantized_errors(std::size_t inner, training::Accumulation accumulation) {

@@ -24,7 +24,7 @@ class TimedDecodeOps : public DecodeOps<T> {
 
   static training::DecodeErrors errors() {
     constexpr double u = std::numeric_limits<T>::epsilon() / 2;
-    return {u, u, 1e-5};
+    return {u, u, 1e-5, u};
   }
   static std::uint64_t digest(const void* from, std::size_t bytes) {
     return digest_of({static_cast<const std::byte*>(from), bytes});
