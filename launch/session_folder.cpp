@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <string>
-#include <system_error>
+#include <filesystem>
 
+#include "base/files.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
@@ -30,29 +30,20 @@ fs::path usual_folder() {
   return of_session == nullptr ? "" : of_session;
 }
 
-/// Makes a temporary folder. nullopt if it cannot be made; the launcher then reports the error.
-std::optional<fs::path> new_folder() {
-  std::error_code error;
-  auto name = (fs::temp_directory_path(error) / "shakedown-XXXXXX").string();
-  return error || mkdtemp(name.data()) == nullptr ? std::nullopt : std::optional<fs::path>(name);
-}
-
 }  // namespace
 
 SessionFolder::SessionFolder() {
   const TimedCall call("find", "a folder for the launcher's session");
   fs::path folder = usual_folder();
   if (!is_private(folder)) {
-    own_ = new_folder();
-    if (!own_) return;
-    folder = *own_;
+    try {
+      own_.emplace();
+    } catch (const CannotWrite&) {
+      return;  // the launcher reports the error
+    }
+    folder = own_->path();
   }
   for (const char* const variable : variables) setenv(variable, folder.c_str(), 0);
-}
-
-SessionFolder::~SessionFolder() {
-  std::error_code error;
-  if (own_) fs::remove_all(*own_, error);
 }
 
 }  // namespace shakedown

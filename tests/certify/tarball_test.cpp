@@ -1,12 +1,12 @@
 #include "certify/tarball.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstdio>
 #include <fstream>
 
 #include "base/files.hpp"
+#include "base/temporary_folder.hpp"
 
 namespace shakedown::tarball_test {
 namespace {
@@ -16,10 +16,6 @@ namespace fs = std::filesystem;
 class Tarball : public ::testing::Test {
  protected:
   Tarball() {
-    std::string name = (fs::temp_directory_path() / "shakedown-test-XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    scratch_ = name;
-    run_ = scratch_ / "run-1";
     fs::create_directories(run_ / "kept");
     write("gemm.json", "{\"argv\": [\"--shared=http://me:word@host/x\"]}\n");
     write("kept/hbm.json", std::string(700, 'x'));
@@ -27,7 +23,6 @@ class Tarball : public ::testing::Test {
     write("lock", "host: me\n");
     fs::create_symlink("/etc/passwd", run_ / "link");
   }
-  ~Tarball() override { fs::remove_all(scratch_); }
   void write(const std::string& name, const std::string& text) const { std::ofstream(run_ / name) << text; }
   static std::string why(const fs::path& folder, const fs::path& out) {
     try {
@@ -46,7 +41,8 @@ class Tarball : public ::testing::Test {
     return text;
   }
 
-  fs::path scratch_, run_;
+  const TemporaryFolder folder_;
+  const fs::path scratch_ = folder_.path(), run_ = scratch_ / "run-1";
 };
 
 TEST_F(Tarball, HoldsEveryFileOfTheRunWithHashesThatTheTarOfAnySystemReads) {

@@ -6,8 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
+
+#include "base/temporary_folder.hpp"
 
 namespace shakedown::profile_test {
 namespace {
@@ -16,13 +17,6 @@ namespace fs = std::filesystem;
 
 class Thresholds : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "shakedown-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& text, const std::string& name = "test.yaml") const {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
@@ -65,7 +59,8 @@ class Thresholds : public ::testing::Test {
       "peak: {bf16_tflops: 989.4, hbm_gb_per_s: 4800, nvlink_gb_per_s: 450, source: s}\n";
   const std::string rule = "benchmark: \"gemm/dtype:bf16/m:1/n:1/k:1\", metric: tflops, every: rank, source: s";
 
-  fs::path folder_;
+  const TemporaryFolder own_;
+  const fs::path folder_ = own_.path();
 };
 
 TEST_F(Thresholds, ReadsEveryKeyOfARule) {
