@@ -56,11 +56,13 @@ struct StartRow {
   StartFault fault;
 };
 
+/// All sentences of one program.
 struct StartTable {
   std::string_view program;
   std::span<const StartRow> rows;
 };
 
+/// Returns the tables of all programs, in the order in which start_match() reads them.
 std::span<const StartTable> start_tables();
 
 /// The row that matches a line, and the words of the line for {host} and {what}.

@@ -11,6 +11,7 @@
 
 namespace shakedown {
 
+/// The nodes and GPUs of a ledger, or the selected ones, with figures over time and events that cannot be read.
 struct History {
   std::vector<NodeRecord> nodes;
   std::vector<GpuRecord> gpus;
@@ -26,8 +27,12 @@ void select(History&, const std::vector<LedgerEvent>&, const std::string& what);
 /// "node7: bad since 2026-11-20T06:00:00Z: GPU 3 is slow; 1 of 2 good runs"
 std::string node_line(const NodeRecord&);
 
+/// Returns a line for each node and a last line "LEDGER: ...". If something is selected, returns its events, repairs
+/// and changes.
 std::string history_text(const History&, const std::vector<LedgerEvent>&, const TerminalStyle&);
+/// Returns one JSON document: nodes, GPUs, figures over time, and files that cannot be read.
 std::string history_json(const History&);
+/// Returns gauges of Prometheus: state and last test of each node, and figures that changed.
 std::string history_prometheus(const History&);
 
 /// Returns 1 if a node is bad, drained or repaired; 3 if a node is in another state than good, or there is no node;

@@ -12,6 +12,7 @@ namespace shakedown {
 /// length is limited: the summary of 10,000 GPUs fits into GitHub's limit of 1 MiB.
 std::string markdown_text(const Verdict&);
 
+/// Returns the last line of the comparison, and tables of the changes. Rows without a change are in a folded section.
 std::string markdown_text(const Regression&);
 
 }  // namespace shakedown

@@ -8,12 +8,14 @@
 
 namespace shakedown {
 
+/// Returns a row, with a newline. Characters that Markdown interprets are escaped.
 inline std::string markdown_row(std::initializer_list<std::string> cells) {
   std::string line = "|";
   for (const std::string& cell : cells) line += " " + markdown_escaped(cell) + " |";
   return line + "\n";
 }
 
+/// Returns the header of a table and the line below it.
 inline std::string markdown_head(std::initializer_list<std::string> cells) {
   std::string line = markdown_row(cells) + "|";
   for (std::size_t i = 0; i < cells.size(); ++i) line += " --- |";

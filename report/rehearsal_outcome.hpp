@@ -9,6 +9,7 @@
 
 namespace shakedown::rehearsal {
 
+/// How well a verdict names the planted faults.
 struct Outcome {
   State state = State::incomplete;
   bool first = false;     // the first failing part is a planted one
@@ -25,6 +26,7 @@ Verdict judge_fleet(const Fleet&, const std::vector<Profile>&, const std::vector
 /// True if the diagnosis is about the planted part.
 bool names(const Fleet&, const Fault&, const Diagnosis&);
 
+/// Compares the failing lines of a verdict with the faults of the fleet.
 Outcome outcome_of(const Fleet&, const Verdict&);
 
 }  // namespace shakedown::rehearsal

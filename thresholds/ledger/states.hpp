@@ -62,6 +62,7 @@ struct GpuRecord {
   std::vector<const LedgerEvent*> accusations;  // runs whose verdict named the GPU
 };
 
+/// Returns the GPUs in the order of their ids. `events` are in the order of time, and must outlive the records.
 std::vector<GpuRecord> gpu_records(const std::vector<LedgerEvent>&);
 
 }  // namespace shakedown
