@@ -206,7 +206,7 @@ const FlagTable rows{
      "folders of runs, such as DIR/NODE/RUN; the newest complete run of each node", list},
     {"--families", "=A,B", readers + " regress compare",
      "judge only these families; the best verdict is then PARTIAL, or FIT for preflight", list},
-    {"--thresholds", "=F", all_judges + certifying + " rehearse",
+    {"--thresholds", "=F", all_judges + certifying + " rehearse bench",
      "profile name, file or folder (SHAKEDOWN_THRESHOLDS, else the shipped ones)"},
     {"--site", "=FILE", judging + " fleet " + ledgers + certifying,
      "site file: fabric, topology, roster and limits of this cluster"},
