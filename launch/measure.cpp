@@ -1,8 +1,10 @@
 #include "launch/measure.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/archive.hpp"
 #include "base/exit_code.hpp"
@@ -21,15 +23,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Prints the failures of a family as soon as it is finished, because the other families take a while, and returns their
-/// number. A family arrives again after retests: `shown` is the number that was printed before.
-std::size_t show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
-                             const std::string& family, Screen& screen, std::size_t shown = 0) {
+fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }
+
+/// Judges the result of one family. `settle` is that of verdict_apart.
+Verdict verdict_of(const AcceptOptions& options, const fs::path& folder, const std::string& id,
+                   const std::string& family, const std::function<void(Judged&)>& settle) {
   Arguments arguments = options.judge;
-  arguments.results = {folder / (family + ".json")};
+  arguments.results = {file_of(folder, family)};
   arguments.judge.families = {{family}};
   arguments.judge.run_id = id;
-  const auto verdict = judge_after_trial(arguments).verdict;
+  return verdict_apart(arguments, settle);
+}
+
+Verdict provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
+                    const std::string& family) {
+  return verdict_of(options, folder, id, family, [](const Judged&) {});
+}
+
+/// Prints the failures of a family as soon as it is finished, because the other families take a while, and returns
+/// their number. A family arrives again after retests: `shown` is the number that was printed before.
+std::size_t show_provisional(const Verdict& verdict, const std::string& family, Screen& screen, std::size_t shown = 0) {
   screen.arrived(family, verdict);
   screen.clear();
   constexpr std::size_t max_failing_shown = 5;
@@ -43,8 +56,6 @@ std::size_t show_provisional(const AcceptOptions& options, const fs::path& folde
   if (failing == 0 && shown > 0) say("provisional: " + family + " passes after retests");
   return failing;
 }
-
-fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }
 
 /// Returns the document with changed facts of its run. A document without such facts is returned unchanged, because the
 /// judge refuses it anyway. nullopt if it is not JSON.
@@ -69,10 +80,8 @@ void mark_crashed(const fs::path& folder, const std::string& family, const RankP
   if (marked) replace_file(file_of(folder, family), *marked);
 }
 
-/// Writes a result together with what the user requested, the absent hosts and the number of starts, so that the folder
-/// can be judged on any machine. False if the document is not complete JSON.
-bool keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
-                 const std::string& text, const Launch& launch, const RankProgram& program) {
+/// Returns the hosts that do not answer, without those that were lost during the run.
+std::vector<AbsentHost> absent_of(const Launch& launch) {
   std::vector<AbsentHost> absent;
   for (const auto& host : launch.absent) {
     if (is_one_of(host, launch.lost)) continue;
@@ -82,6 +91,36 @@ bool keep_result(const AcceptOptions& options, const fs::path& folder, const std
     if (const auto lost = launch.lost_bytes.find(host); lost != launch.lost_bytes.end())
       absent.back().lost_bytes = lost->second;
   }
+  return absent;
+}
+
+/// Removes the findings about absent hosts, because they do not stop the measurement.
+void remove_absent(Verdict& verdict, const std::vector<AbsentHost>& absent) {
+  std::erase_if(verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
+  conclude(verdict);
+}
+
+/// True if other measurements may follow this verdict of pre-flight. If not, prints the reason.
+bool allows(const Verdict& preflight) {
+  const int code = preflight.exit_code;
+  if (code == 0 || code == 3) return true;  // 0: the machine is healthy; 3: no profile describes it
+  say("pre-flight failed, so nothing else is measured; "
+      "--despite-preflight (SHAKEDOWN_DESPITE_PREFLIGHT=1) measures all the same");
+  return false;
+}
+
+/// The same for the verdict of this run's pre-flight.
+bool allows(const AcceptOptions& options, const Launch& launch, Verdict preflight) {
+  if (options.despite_preflight) return true;
+  remove_absent(preflight, absent_of(launch));
+  return allows(preflight);
+}
+
+/// Writes a result together with what the user requested, the absent hosts and the number of starts, so that the folder
+/// can be judged on any machine. False if the document is not complete JSON.
+bool keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
+                 const std::string& text, const Launch& launch, const RankProgram& program) {
+  const auto absent = absent_of(launch);
   const int starts = program.starts;
   // After a host is lost, the ranks are numbered anew, so that the rank numbers of earlier programs are not valid.
   const auto dead = launch.lost.empty() ? program.dead_before : std::vector<DeadRank>{};
@@ -146,8 +185,9 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
     if (!keep_result(options, folder, result->first, result->second, launch, program)) return;
     program.measured = true;
     last = result->first;
-    failing[last] = show_provisional(options, folder, id, last, screen, failing[last]);
-    if (result->first == "preflight") closed = !preflight_allows(options, folder, id);
+    auto verdict = provisional(options, folder, id, last);
+    failing[last] = show_provisional(verdict, last, screen, failing[last]);
+    if (last == "preflight") closed = !allows(options, launch, std::move(verdict));
   };
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
   const auto ending = program.run(signals);
@@ -160,7 +200,9 @@ Together measure_together(const AcceptOptions& options, const Launch& launch, co
   program.require_end_of_gate(ending);  // the results of all families may precede the retests
   if (missing.empty()) {
     program.complain(ending, "crashed after writing its last result");
-    mark_crashed(folder, last, program);
+    // The program may have crashed in a retest of an earlier family.
+    const auto family = program.last_family();
+    mark_crashed(folder, std::ranges::count(programs.families, family) > 0 ? family : last, program);
     return {};
   }
   if (!program.measured && !program.lost.empty()) return {true, true, program.lost, program.why_unfit(ending)};
@@ -190,23 +232,9 @@ int measure_as_rank(const AcceptOptions& options, const Launch& launch, const Pr
 
 bool preflight_allows(const AcceptOptions& options, const fs::path& folder, const std::string& id) {
   if (options.despite_preflight) return true;
-  Arguments arguments = options.judge;
-  arguments.results = {folder / "preflight.json"};
-  arguments.judge.families = {{"preflight"}};
-  arguments.judge.run_id = id;
-  auto judged = judge_after_trial(arguments);
-  if (judged.measured) {
-    const auto& absent = judged.measured->files.front().context.absent;
-    // Failures of pre-flight about absent hosts do not stop the measurement.
-    std::erase_if(judged.verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
-    conclude(judged.verdict);
-  }
-  const int code = judged.verdict.exit_code;
-  if (code == 0 || code == 3) return true;  // 0: the machine is healthy; 3: no profile describes it
-  say("pre-flight failed, so nothing else is measured; --despite-preflight (SHAKEDOWN_DESPITE_PREFLIGHT=1) measures "
-      "all "
-      "the same");
-  return false;
+  return allows(verdict_of(options, folder, id, "preflight", [](Judged& judged) {
+    if (judged.measured) remove_absent(judged.verdict, judged.measured->files.front().context.absent);
+  }));
 }
 
 namespace {
@@ -263,9 +291,11 @@ std::optional<std::string> measure_families(const AcceptOptions& options, Launch
   for (const auto& family : missing_in(run.path(), programs.families)) {
     const auto why_not = measure_family(options, launch, programs, run.path(), run.id(), family, signals, screen);
     if (!missed) missed = why_not;
-    if (!why_not) show_provisional(options, run.path(), run.id(), family, screen);
+    std::optional<Verdict> verdict;
+    if (!why_not) verdict = provisional(options, run.path(), run.id(), family);
+    if (verdict) show_provisional(*verdict, family, screen);
     if (family != "preflight") continue;
-    if (why_not ? !options.despite_preflight : !preflight_allows(options, run.path(), run.id())) break;
+    if (verdict ? !allows(options, launch, std::move(*verdict)) : !options.despite_preflight) break;
   }
   return missed;
 }

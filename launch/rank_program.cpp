@@ -23,6 +23,7 @@
 #include "launch/mpirun_prefix.hpp"
 #include "launch/words.hpp"
 #include "node/dcgm.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
 namespace {
@@ -151,6 +152,9 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
   if (runs_dcgm(options, name)) command.push_back("--dcgm=" + std::to_string(options.dcgm));
   if (options.judge.site && (name == "pairs" || name == resident)) {
     command.push_back("--site=" + fs::absolute(*options.judge.site).string());
+  }
+  if (options.judge.thresholds != shipped_profiles() && (name == resident || is_collective(name))) {
+    command.push_back("--thresholds=" + fs::absolute(options.judge.thresholds).string());
   }
   if (options.retune) command.push_back("--retune");
   if (options.waiting) {

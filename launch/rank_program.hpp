@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/key.hpp"
 #include "launch/agreement.hpp"
 #include "launch/event_channel.hpp"
 #include "launch/progress.hpp"
@@ -73,6 +74,8 @@ class RankProgram {
   std::string death(const Ending&) const;
   /// Returns why the lost hosts cannot measure: what the ranks said, else how the program died.
   std::string why_unfit(const Ending&) const;
+  /// Returns the family of the row that began last, or began last in a retest; empty if no row began.
+  std::string last_family() const { return family_of(row_); }
   /// Records, for later programs of this run, that this program died while it measured a family.
   void record_crash(const std::filesystem::path& folder, const std::string& family) const;
   /// Prints how the program ended, and writes what it printed to the log.

@@ -2,18 +2,23 @@
 // row fails only if it reports wrong data or a device error.
 #include "report/judge_apart.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <exception>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/key.hpp"
 #include "base/process.hpp"
 #include "base/shown_path.hpp"
+#include "report/verdict_json.hpp"
 #include "thresholds/judge/judge.hpp"
 
 namespace shakedown {
@@ -132,6 +137,35 @@ Judged judge_apart(const Arguments& arguments, const std::function<Judged()>& ju
 
 Judged judge_apart(const Arguments& arguments) {
   return judge_apart(arguments, [&] { return judge(arguments); });
+}
+
+namespace {
+
+/// Returns what a child process wrote to this file.
+std::string written_to(const Descriptor& file) {
+  const auto size = lseek(file.get(), 0, SEEK_END);
+  std::string text(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
+  text.resize(read_at(file.get(), std::as_writable_bytes(std::span(text)), 0).value_or(0));
+  return text;
+}
+
+}  // namespace
+
+Verdict verdict_apart(const Arguments& arguments, const std::function<void(Judged&)>& settle) {
+  const auto settled = [&](Judged judged) {
+    settle(judged);
+    return std::move(judged.verdict);
+  };
+  const Descriptor file(memfd_create(judge_name, MFD_CLOEXEC));
+  const auto work = [&] { write_all(file.get(), verdict_json(settled(judge(arguments)))); };
+  if (const auto died = death_of(judge_name, work)) {
+    if (!death_of(raw_judge_name, [&] { settled(judged_by_raw_rows(arguments, *died)); }))
+      return settled(judged_by_raw_rows(arguments, *died));
+    return judged_by_nothing(arguments, *died).verdict;
+  }
+  const auto text = written_to(file);
+  // Without a text, the child threw an exception, or no memory was left for the file.
+  return text.empty() ? settled(judge(arguments)) : verdict_of_text(text, judge_name);
 }
 
 Judged judge_after_trial(const Arguments& arguments) {

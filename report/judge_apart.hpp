@@ -31,6 +31,11 @@ Judged judge_apart(const Arguments&);
 /// Used by programs that must continue in this process.
 Judged judge_after_trial(const Arguments&);
 
+/// Returns the verdict of judge(Arguments), which runs in a child process: the results are read only there. If the
+/// child dies, returns the verdict of the raw rows. `settle` changes what was judged before the verdict is taken from
+/// it, and must leave the verdict concluded. Errors: those of judge(Arguments).
+Verdict verdict_apart(const Arguments&, const std::function<void(Judged&)>& settle);
+
 /// Returns a verdict without the judge: FAIL if a row has wrong data or a device error, else INCOMPLETE. Each row with
 /// an error becomes a finding. `died` says how the judge died. Errors: InputError for unreadable results.
 Judged judged_by_raw_rows(const Arguments&, const std::string& died);

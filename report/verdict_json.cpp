@@ -206,8 +206,9 @@ void refuse_changed(const nlohmann::json& document, const Field& root) {
 
 }  // namespace
 
-Verdict read_verdict(const std::filesystem::path& file) {
-  const auto document = read_json(file);
+namespace {
+
+Verdict verdict_of(const nlohmann::json& document, const std::filesystem::path& file) {
   const Field root(file, "", document);
   if (!root.find("schema")) {
     root.refuse(root.find("context") ? "is a result file, not a verdict; judge it with --results=FILE"
@@ -228,6 +229,16 @@ Verdict read_verdict(const std::filesystem::path& file) {
   refuse_contradictions(verdict, root);
   refuse_changed(document, root);
   return verdict;
+}
+
+}  // namespace
+
+Verdict read_verdict(const std::filesystem::path& file) { return verdict_of(read_json(file), file); }
+
+Verdict verdict_of_text(const std::string& text, const std::string& name) {
+  const auto document = document_of_text(text);
+  if (document.is_discarded()) throw InputError(name + ": is not JSON; judge the results again");
+  return verdict_of(document, name);
 }
 
 Verdict read_stored_verdict(const std::filesystem::path& file) {

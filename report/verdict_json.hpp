@@ -17,6 +17,9 @@ std::string verdict_json(const Verdict&);
 /// stored one.
 Verdict read_verdict(const std::filesystem::path& file);
 
+/// Reads the text that verdict_json returned. `name` stands for a file in errors. Errors: those of read_verdict.
+Verdict verdict_of_text(const std::string& text, const std::string& name);
+
 /// Reads a verdict. Adds a note if the result files next to it are those that were judged. Errors: those of
 /// read_verdict, and InputError for a result file with another hash.
 Verdict read_stored_verdict(const std::filesystem::path& file);

@@ -2,17 +2,23 @@
 #include "launch/measure.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "base/descriptor.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/discover.hpp"
@@ -137,6 +143,18 @@ void ask_for_flags_of_single_families(AcceptOptions& options) {
   options.storage_dir = "/mnt";
   options.retune = true;
   options.judge.site = "/site.yaml";
+}
+
+TEST_F(Measure, TellsRetestsTheLimitsOfTheJudge) {
+  const auto flag_of = [&](const std::string& family) {
+    const auto command = command_of(options, launch, programs, family, {});
+    return std::ranges::count(command, "--thresholds=" + options.judge.thresholds.string());
+  };
+  EXPECT_EQ(flag_of(resident), 1);
+  EXPECT_EQ(flag_of("allreduce"), 1);
+  EXPECT_EQ(flag_of("hbm"), 0) << "only collectives are measured again because of a limit";
+  options.judge.thresholds = shipped_profiles();
+  EXPECT_EQ(flag_of(resident), 0);
 }
 
 TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
@@ -330,6 +348,44 @@ TEST_F(Measure, MarksTheLastOfAllFamiliesWhereTheirProgramDiedAfterIt) {
     fs::remove(scratch / "run/p2p.json");
   }
   measure_all("exit 1");
+  EXPECT_EQ(crashed_of("p2p"), Words{});
+}
+
+/// Counts how often all processes open each file of a folder.
+class Opens {
+ public:
+  explicit Opens(const fs::path& folder) { inotify_add_watch(events_.get(), folder.c_str(), IN_OPEN); }
+  std::map<std::string, int> by_name() {
+    std::map<std::string, int> opens;
+    alignas(inotify_event) std::array<char, 65536> buffer{};
+    for (ssize_t size = 0; (size = read(events_.get(), buffer.data(), buffer.size())) > 0;) {
+      for (ssize_t at = 0; at < size;) {
+        const auto* const event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+        if ((event->mask & IN_ISDIR) == 0 && event->len > 0) ++opens[event->name];
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+      }
+    }
+    return opens;
+  }
+
+ private:
+  Descriptor events_{inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
+};
+
+TEST_F(Measure, ReadsEachResultOnceAndNoProfileForTheProvisionalVerdicts) {
+  Opens profiles(options.judge.thresholds), results(scratch / "run");
+  options.judge.references = std::make_shared<const GivenReferences>(read_references(options.judge));
+  for (const auto& [name, opens] : profiles.by_name()) EXPECT_EQ(opens, 1) << name;
+  measure_all("exit 0");
+  auto opens = results.by_name();
+  EXPECT_EQ(opens["hbm.json"], 1);
+  EXPECT_EQ(opens["p2p.json"], 1);
+  EXPECT_TRUE(profiles.by_name().empty());
+}
+
+TEST_F(Measure, MarksTheFamilyInWhoseRetestTheProgramDied) {
+  EXPECT_FALSE(measure_all("row\nexit 3").something_is_missing);
+  EXPECT_EQ(crashed_of("hbm"), Words{"hbm"});
   EXPECT_EQ(crashed_of("p2p"), Words{});
 }
 

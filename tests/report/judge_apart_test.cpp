@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include "tests/thresholds/results_builder.hpp"
 
@@ -91,6 +93,35 @@ Arguments of_one_product(const Folder& folder) {
 TEST(JudgeAfterTrial, JudgesWhatItsTrialSurvived) {
   const Folder folder;
   EXPECT_EQ(judge_after_trial(of_one_product(folder)).verdict.state, State::pass);
+}
+
+TEST(VerdictApart, IsThatOfTheJudgeWithWhatWasSettled) {
+  const Folder folder;
+  const Arguments arguments = of_one_product(folder);
+  const Verdict verdict = verdict_apart(arguments, [](Judged& judged) { judged.verdict.notes = {"settled"}; });
+  EXPECT_EQ(verdict.state, State::pass);
+  EXPECT_EQ(verdict.notes, std::vector<std::string>{"settled"});
+  ASSERT_EQ(verdict.findings.size(), judge(arguments).verdict.findings.size());
+  EXPECT_EQ(verdict.findings.front().value, 700);
+}
+
+TEST(VerdictApart, IsOfTheRawRowsIfTheJudgeDies) {
+  const Folder folder;
+  const pid_t self = getpid();
+  bool is_settled_here = false;
+  const Verdict verdict = verdict_apart(of_one_product(folder), [&](const Judged& judged) {
+    const bool is_judge = !judged.profiles.empty();
+    if (is_judge && getpid() != self) raise(SIGSEGV);
+    is_settled_here = getpid() == self;
+  });
+  EXPECT_EQ(verdict.state, State::incomplete);
+  EXPECT_TRUE(is_settled_here) << "the raw rows are settled in this process";
+}
+
+TEST(VerdictApart, ThrowsWhatTheJudgeThrows) {
+  Arguments arguments;
+  arguments.results = {"/no/results.json"};
+  EXPECT_THROW(verdict_apart(arguments, [](const Judged&) {}), InputError);
 }
 
 TEST(JudgeAfterTrial, ReadsNoProfileAgainIfItHasThem) {
