@@ -81,7 +81,9 @@ void members(Archive& archive, Part& part) {
 
 template <class Archive>
 void members(Archive& archive, Remedy& remedy) {
-  archive("action", remedy.action)("means", remedy.means)("command", remedy.command);
+  std::string id(remedy.id ? name(*remedy.id) : "");
+  archive.younger("id", id)("action", remedy.action)("means", remedy.means)("command", remedy.command);
+  if constexpr (std::same_as<Archive, Reader>) remedy.id = remedy_named(id);
 }
 
 // Files of release 0.1.0 do not say which judgement made a finding, because rules made all of them.

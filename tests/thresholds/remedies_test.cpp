@@ -42,6 +42,11 @@ TEST(Remedies, NameTheGpuAndTheLimitInTheCommand) {
   EXPECT_FALSE(remedy_of("no_such_fact", "GPU-4f2a", "0").has_value());
 }
 
+TEST(Remedies, HaveTheirFactAsId) {
+  for (const RemedyRow& row : remedy_rows()) EXPECT_EQ(name(*remedy_of(row.fact, "GPU-1", "0")->id), row.fact);
+  EXPECT_EQ(remedy_named("no_such_fact"), std::nullopt);
+}
+
 Verdict with_fact(const std::string& key, const std::string& fact, double value) {
   return judge(Measured(testing_support::stored_run_with(key, fact, value)), References(shipped_profiles()), {});
 }

@@ -2,6 +2,7 @@
 // the build checks. The functions are pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,9 @@ namespace shakedown {
 enum class RemedyAction { none, setting, restart, reset, reseat, replace };
 constexpr auto words(RemedyAction) { return names("none", "setting", "restart", "reset", "reseat", "replace"); }
 
+/// A row of remedies.yaml. Its word is the fact of the row. Only remedies.cpp knows the values.
+enum class RemedyId : std::uint16_t;
+
 struct RemedyRow {
   std::string_view fact, means;
   RemedyAction action;
@@ -24,12 +28,18 @@ struct RemedyRow {
 };
 
 struct Remedy {
+  std::optional<RemedyId> id = std::nullopt;  // nullopt: from the verdict of a release with another table
   RemedyAction action = RemedyAction::none;
   std::string means;    // such as "faulty rows of the GPU memory wait for a reset"
   std::string command;  // for a shell on the host
 };
 
 std::span<const RemedyRow> remedy_rows();
+
+/// Returns the fact of the row, which is the id in verdict.json.
+std::string_view name(RemedyId);
+/// Returns the row of a fact; nullopt if the table has none.
+std::optional<RemedyId> remedy_named(std::string_view fact);
 
 /// Returns the remedy for a fact that misses its limit; nullopt if the table has no row for the fact.
 std::optional<Remedy> remedy_of(std::string_view fact, std::string_view gpu, std::string_view limit);
