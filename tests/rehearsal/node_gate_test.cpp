@@ -178,7 +178,7 @@ TEST(ALedger, GivesTheNewestAcceptedRunsOfANodeAndNoOthers) {
   std::string ids;
   for (const LedgerEvent& run : found) ids += run.id + " ";
   EXPECT_EQ(ids, "run6 run5 run4 run3 run2 ");
-  EXPECT_TRUE(found.front().figures.by_gpu.contains(gemm + " tflops"));
+  EXPECT_TRUE(found.front().figures.by_gpu.contains(FigureName(gemm + " tflops")));
   EXPECT_TRUE(newest_accepted_runs(folder.path(), "node1234").empty());
   EXPECT_THROW(newest_accepted_runs(folder.path() / "none", "node1234"), InputError);
 }

@@ -269,14 +269,15 @@ TEST(Page, OfASoakHasItsRoundsAndTheTrendOfEachGpu) {
     round.begin_s = 180.0 * (number - 1);
     round.length_s = 180;
     round.state = number == 7 ? State::fail : State::pass;
-    if (number == 7) round.findings = {{"gemm/a:1", "tflops", Status::fail, true, {}, "below <its> floor"}};
+    if (number == 7) round.findings = {{Key("gemm/a:1"), "tflops", Status::fail, true, {}, "below <its> floor"}};
     round.profile = "h200-sxm";
     round.hosts = 1;
     if (number == 1) round.ranks = four.context.ranks;
     for (const auto& rank : four.context.ranks) {
       round.units.push_back(*rank.uuid);
       const bool slow = rank.rank == 2 && number > 60;
-      round.figures["gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops"].push_back((slow ? 600 : 780) + 0.1 * (number % 7));
+      round.figures[FigureName("gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops")].push_back((slow ? 600 : 780) +
+                                                                                         0.1 * (number % 7));
     }
     soak.rounds.push_back(std::move(round));
   }

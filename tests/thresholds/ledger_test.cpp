@@ -45,7 +45,7 @@ LedgerEvent run(int at, NodeState outcome = NodeState::good) {
   made.whole = true;
   made.gpus = {{0, "s0", "GPU-0", "H200"}, {1, "s1", "GPU-1", "H200"}};
   made.families = {"gemm", "hbm", "preflight"};
-  made.figures.by_gpu = {{hbm + " hbm_gb_per_s", {4200, 4200}}, {gemm + " tflops", {700, 700}}};
+  made.figures.by_gpu = {{FigureName(hbm + " hbm_gb_per_s"), {4200, 4200}}, {FigureName(gemm + " tflops"), {700, 700}}};
   if (outcome != NodeState::bad) return made;
   made.failed = {"hbm/op:copy"};
   made.gpus[1].accused = true;
@@ -54,7 +54,7 @@ LedgerEvent run(int at, NodeState outcome = NodeState::good) {
 
 LedgerEvent without(LedgerEvent made, const std::string& family) {
   made.whole = false;
-  std::erase_if(made.figures.by_gpu, [&](const auto& figure) { return figure.first.starts_with(family); });
+  std::erase_if(made.figures.by_gpu, [&](const auto& figure) { return figure.first.key().family() == family; });
   return made;
 }
 

@@ -36,14 +36,15 @@ class MadeUp {
       round.families = round.judged_families = 3;
       if (number == 1) round.ranks = four.context.ranks;
       for (const auto& rank : four.context.ranks) round.units.push_back(*rank.uuid);
-      for (const auto& [name, value] : {std::pair{gemm + " tflops", 780.0}, {copy + " hbm_gb_per_s", 4200.0}}) {
+      for (const auto& [name, value] :
+           {std::pair{FigureName(gemm + " tflops"), 780.0}, {FigureName(copy + " hbm_gb_per_s"), 4200.0}}) {
         const double launch = 1 + 0.004 * normal_(random_);
         for (int rank = 0; rank < 4; ++rank) {
           round.figures[name].push_back(value * launch * (1 + 0.003 * normal_(random_)));
         }
       }
-      round.figures[sum + " busbw_gb_per_s"] = {360 * (1 + 0.005 * normal_(random_))};
-      round.bits[gemm + " a"] = {11.0, 11.0, 11.0, 11.0};
+      round.figures[FigureName(sum + " busbw_gb_per_s")] = {360 * (1 + 0.005 * normal_(random_))};
+      round.bits[FigureName(gemm + " a")] = {11.0, 11.0, 11.0, 11.0};
       round.counters["xids"] = {0.0, 0.0, 2.0, 0.0};
       soak.rounds.push_back(std::move(round));
     }
@@ -124,7 +125,7 @@ TEST(Soak, IsIncompleteIfARoundWasNotMeasured) {
     lost.begin_s = round.begin_s;
     lost.length_s = round.length_s;
     round = lost;
-    round.findings = {{key, "", status, false, {}, "mkdir: No space left on device"}};
+    round.findings = {{Key(key), "", status, false, {}, "mkdir: No space left on device"}};
     round.finding_count = 1;
     return judge_soak(made.soak).verdict.state;
   };
@@ -213,7 +214,7 @@ TEST(Soak, ANeighbourWhoComesAndGoesIsFoundWithHisTimesAndHisName) {
 
 TEST(Soak, OneCorruptionInFiveHundredRoundsIsNamedByTheGpusOwnOtherRounds) {
   MadeUp made(25);
-  made.soak.rounds.at(321).bits[gemm + " a"].at(3) = 12;
+  made.soak.rounds.at(321).bits[FigureName(gemm + " a")].at(3) = 12;
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_EQ(verdict.state, State::fail);
   const auto* const bits = find(verdict, "watch/bits/rank:3");
@@ -226,8 +227,8 @@ TEST(Soak, OtherBitsOfAnotherAlgorithmOrOfAllGpusAccuseNobody) {
   MadeUp made(24);
   for (std::size_t i = 300; i < made.soak.rounds.size(); ++i) {
     auto& bits = made.soak.rounds[i].bits;
-    if (i < 400) bits = {{gemm + " b", {13.0, 13.0, 13.0, 13.0}}};
-    if (i >= 400) bits[gemm + " a"] = {14.0, 14.0, 14.0, 14.0};
+    if (i < 400) bits = {{FigureName(gemm + " b"), {13.0, 13.0, 13.0, 13.0}}};
+    if (i >= 400) bits[FigureName(gemm + " a")] = {14.0, 14.0, 14.0, 14.0};
   }
   EXPECT_EQ(judge_soak(made.soak).verdict.state, State::pass);
 }
@@ -343,13 +344,13 @@ TEST(Soak, CopiesToABusyHostThatAreSlowInOneRoundAccuseNoGpuAndInTwoDo) {
   for (auto& round : made.soak.rounds) {
     const double part = round.number == 21 ? 0.7 : 1;
     for (const char* op : {"h2d", "d2h", "both"}) {
-      round.figures["pcie/op:" + std::string(op) + "/active:all/bytes:268435456 copy_gb_per_s"] = {52 * part, 52.0,
-                                                                                                   52.0, 52.0};
+      const FigureName name("pcie/op:" + std::string(op) + "/active:all/bytes:268435456 copy_gb_per_s");
+      round.figures[name] = {52 * part, 52.0, 52.0, 52.0};
     }
   }
   EXPECT_EQ(judge_soak(made.soak).verdict.state, State::pass);
   for (auto& [name, values] : made.soak.rounds[21].figures) {
-    if (name.starts_with("pcie")) values[0] = 36.0;
+    if (name.key().family() == "pcie") values[0] = 36.0;
   }
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_NE(find(verdict, "watch/slow/rank:0"), nullptr);
@@ -358,7 +359,7 @@ TEST(Soak, CopiesToABusyHostThatAreSlowInOneRoundAccuseNoGpuAndInTwoDo) {
 TEST(Soak, TheEndsOfALinkAreOneSuspectAndWhatASlowGpuDoesToOthersAccusesNone) {
   MadeUp made(2);
   for (std::size_t i = 5; i < 12; ++i) {
-    made.soak.rounds[i].findings = {{"suspect", "", Status::fail, true, {"GPU-1000", "GPU-1002"}, "slow link"}};
+    made.soak.rounds[i].findings = {{Key("suspect"), "", Status::fail, true, {"GPU-1000", "GPU-1002"}, "slow link"}};
   }
   const auto verdict = judge_soak(made.soak).verdict;
   const auto* const link = find(verdict, "watch/suspect/ranks:0-2");
@@ -369,7 +370,7 @@ TEST(Soak, TheEndsOfALinkAreOneSuspectAndWhatASlowGpuDoesToOthersAccusesNone) {
 
 TEST(Soak, WrongDataFailInWhicheverRoundTheyWereSeen) {
   MadeUp made(24);
-  made.soak.rounds[50].findings = {{gemm, "tflops", Status::fail, false, {"GPU-1003"}, "wrong data"}};
+  made.soak.rounds[50].findings = {{Key(gemm), "tflops", Status::fail, false, {"GPU-1003"}, "wrong data"}};
   const auto verdict = judge_soak(made.soak).verdict;
   EXPECT_EQ(verdict.state, State::fail);
   const auto* const data = find(verdict, "watch/data/gemm/rank:3");

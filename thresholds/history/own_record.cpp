@@ -48,7 +48,7 @@ class OwnComparison {
   void add(const Key& key, const Benchmark& benchmark) {
     const std::string metric = headline_metric(benchmark);
     if (metric.empty() || lower_is_better(metric)) return;
-    const std::string name = key.text() + " " + metric;
+    const FigureName name(key, metric);
     if (shared_ != nullptr && shared_->shared.contains(name)) {
       if (const auto value = run_value(benchmark, metric))
         add(std::nullopt, {&key, metric, *value, shared_->shared.at(name)});

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/figure_name.hpp"
 #include "thresholds/findings/finding.hpp"
 #include "thresholds/results/measured.hpp"
 
@@ -15,8 +16,8 @@ namespace shakedown {
 
 /// The figures of earlier accepted runs: medians over these runs.
 struct OwnRecord {
-  std::map<std::string, std::map<std::string, double>> by_gpu;  // by serial number or UUID, then by "KEY METRIC"
-  std::map<std::string, double> shared;                         // by "KEY METRIC": figures of all GPUs of the node
+  std::map<std::string, std::map<FigureName, double>> by_gpu;  // by serial number or UUID
+  std::map<FigureName, double> shared;                         // figures of all GPUs of the node together
   std::size_t runs = 0;
   std::string newest;  // id of the newest of these runs
 };

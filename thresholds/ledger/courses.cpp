@@ -68,14 +68,13 @@ void find_changes(Course& course, std::size_t begin, std::size_t end, std::size_
 }  // namespace
 
 std::vector<Course> courses_of(const std::vector<LedgerEvent>& events, const CourseFilter& is_selected) {
-  std::map<std::pair<std::string, std::string>, Course> by_name;  // unit, "KEY METRIC"
-  const auto add = [&](const LedgerEvent& run, const std::string& unit, const std::string& figure, double value) {
+  std::map<std::pair<std::string, FigureName>, Course> by_name;  // by unit and figure
+  const auto add = [&](const LedgerEvent& run, const std::string& unit, const FigureName& figure, double value) {
     Course& course = by_name[{unit, figure}];
     if (course.unit.empty()) {
-      const auto blank = figure.find(' ');
       course.unit = unit;
-      course.key = Key(std::string_view(figure).substr(0, blank));
-      course.metric = figure.substr(blank + 1);
+      course.key = figure.key();
+      course.metric = figure.word();
     }
     if (is_selected(unit, run.node, course.key, course.metric)) course.values.push_back({&run, value});
   };

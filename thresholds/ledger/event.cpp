@@ -55,11 +55,11 @@ void add_figures(const Measured& measured, const std::vector<std::size_t>& ranks
     if (benchmark.error() == nullptr && benchmark.waiver() == nullptr) families.insert(family);
     const std::string metric = headline_metric(benchmark);
     if (metric.empty() || family == "preflight" || family == "pairs" || !key.part("turn").empty()) continue;
-    const std::string name = key.text() + " " + metric;
+    const FigureName name(key, metric);
     const bool is_of_one_node = benchmark.context->hosts <= 1;
     if (is_collective(family) || is_shared(key, metric)) {
       if (const auto value = run_value(benchmark, metric); value && is_of_one_node)
-        event.figures.shared[name] = rounded(*value);
+        event.figures.shared.emplace(name, rounded(*value));
       continue;
     }
     const RankValues values = rank_values(benchmark, metric);
@@ -67,7 +67,7 @@ void add_figures(const Measured& measured, const std::vector<std::size_t>& ranks
     for (const std::size_t rank : ranks)
       own.push_back(rank < values.size() && values[rank] ? OptionalDouble(rounded(*values[rank])) : OptionalDouble());
     if (std::any_of(own.begin(), own.end(), [](const OptionalDouble& value) { return value.has_value(); }))
-      event.figures.by_gpu[name] = std::move(own);
+      event.figures.by_gpu.emplace(name, std::move(own));
   }
   event.families.assign(families.begin(), families.end());
 }
@@ -119,7 +119,7 @@ bool has_measured(const LedgerEvent& run, const Key& key) {
   if (key.family() == "machine") return true;
   if (key.family() == "preflight") return std::ranges::find(run.families, key.family()) != run.families.end();
   const auto is_of = [&](const auto& figure) {
-    const Key row(std::string_view(figure.first).substr(0, figure.first.find(' ')));
+    const Key row = figure.first.key();
     return row.family() == key.family() && std::ranges::all_of(key.parts(), [&](const Key::Part& part) {
              return part.second == "*" || part.first == "turn" || row.part(part.first) == part.second;
            });

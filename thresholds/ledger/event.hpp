@@ -1,12 +1,14 @@
 // An event of a node: a run, or what people did to it. An event is never changed after it is stored.
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/archive.hpp"
+#include "base/figure_name.hpp"
 #include "thresholds/judge/nodes.hpp"
 #include "thresholds/results/measured.hpp"
 
@@ -32,13 +34,15 @@ void members(Archive& archive, LedgerGpu& gpu) {
 
 /// The figures of a run. These figures are most of the bytes of an event, and are read only if needed.
 struct LedgerFigures {
-  std::map<std::string, RankValues> by_gpu;  // "KEY METRIC" -> value of each GPU, in the order of the event's GPUs
-  std::map<std::string, double> shared;      // "KEY METRIC" -> value of all GPUs of the node together
+  std::map<FigureName, RankValues> by_gpu;  // value of each GPU, in the order of the event's GPUs
+  std::map<FigureName, double> shared;      // value of all GPUs of the node together
 };
 
 template <class Archive>
 void members(Archive& archive, LedgerFigures& figures) {
-  archive("by_gpu", figures.by_gpu)("shared", figures.shared);
+  constexpr bool reads = std::same_as<Archive, Reader>;
+  by_text(figures.by_gpu, [&](auto& texts) { return archive("by_gpu", texts), reads; });
+  by_text(figures.shared, [&](auto& texts) { return archive("shared", texts), reads; });
 }
 
 struct LedgerEvent {

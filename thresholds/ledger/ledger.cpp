@@ -68,7 +68,7 @@ LedgerFigures read_figures_of(const LedgerEvent& event, const fs::path& file) {
   if (document.is_discarded()) field.refuse("is not JSON");
   auto figures = read_as<LedgerFigures>(field["figures"]);
   for (const auto& [name, values] : figures.by_gpu) {
-    if (values.size() != event.gpus.size()) field["figures"].refuse(name + " does not have one value for each GPU");
+    if (values.size() != event.gpus.size()) field["figures"].refuse(name.text() + " does not have one value for each GPU");
   }
   return figures;
 }

@@ -33,11 +33,11 @@ std::set<std::string> gpus_on(const std::string& node, const Context& context) {
   return ids;
 }
 
-using Values = std::map<std::string, std::vector<double>>;
+using Values = std::map<FigureName, std::vector<double>>;
 
-std::map<std::string, double> medians_of(const Values& values) {
-  std::map<std::string, double> medians;
-  for (const auto& [name, all] : values) medians[name] = median(all);
+std::map<FigureName, double> medians_of(const Values& values) {
+  std::map<FigureName, double> medians;
+  for (const auto& [name, all] : values) medians.emplace(name, median(all));
   return medians;
 }
 

@@ -8,8 +8,8 @@ namespace shakedown {
 
 std::map<std::string, DeviantBits> deviant_bits(const Soak& soak, const std::vector<std::string>& units) {
   std::map<std::string, std::set<std::size_t>> deviant;  // by unit: rounds in which it differs
-  std::map<std::string, std::string> example;
-  for (const std::string& name : soak.names(&SoakRound::bits)) {
+  std::map<std::string, Key> example;
+  for (const FigureName& name : soak.names(&SoakRound::bits)) {
     std::map<std::size_t, std::map<double, std::size_t>> same;  // by round and value: number of units with this value
     std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
     for (const std::string& unit : units) {
@@ -34,7 +34,7 @@ std::map<std::string, DeviantBits> deviant_bits(const Soak& soak, const std::vec
         // Several GPUs do not fail in the same way by chance, so a library or a setting has changed.
         if (same[i][value] > 1) continue;
         deviant[unit].insert(i);
-        example.emplace(unit, name);
+        example.emplace(unit, name.key());
       }
     }
   }

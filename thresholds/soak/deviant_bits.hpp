@@ -12,7 +12,7 @@ namespace shakedown {
 
 struct DeviantBits {
   std::vector<std::size_t> rounds;
-  std::string example;  // the first "key algorithm" that differs
+  Key example;  // the first row that differs
 };
 
 /// Returns, by unit, the rounds in which its bits differ from most of its rounds with the same input and algorithm.

@@ -112,20 +112,6 @@ class Judge {
   Finding& add_at(const std::string& what, const std::string& place, Status status, bool counts,
                   const std::string& detail) {
     const auto found = index_.find(place);
-    if (found == index_.end() && place.find(", ") != std::string::npos) {
-      Finding& finding = add(what, status, counts, detail);
-      std::vector<Culprit> ends;
-      for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 2) {
-        end = place.find(", ", begin);
-        const auto known = index_.find(place.substr(begin, end - begin));
-        if (known == index_.end()) continue;
-        ends.push_back(result_.units[known->second]);
-        finding.key = Key(finding.key.text() + (ends.size() == 1 ? "/ranks:" : "-") +
-                          std::to_string(ends.back().rank.value_or(0)));
-      }
-      name_offenders(finding, ends);
-      return finding;
-    }
     if (found == index_.end()) {
       Finding& finding = add(place.empty() ? what : what + "/host:" + place, status, counts, detail);
       if (!place.empty()) name_offenders(finding, {Culprit{std::nullopt, place, std::nullopt, std::nullopt, {}}});
@@ -134,6 +120,23 @@ class Judge {
     const Culprit& unit = result_.units[found->second];
     Finding& finding = add(what + "/rank:" + std::to_string(unit.rank.value_or(0)), status, counts, detail);
     name_offenders(finding, {unit});
+    return finding;
+  }
+
+  /// Adds a finding about a unit, or about both ends of a link.
+  Finding& add_at(const std::string& what, const std::vector<std::string>& places, Status status, bool counts,
+                  const std::string& detail) {
+    if (places.size() < 2) return add_at(what, places.empty() ? "" : places.front(), status, counts, detail);
+    Finding& finding = add(what, status, counts, detail);
+    std::vector<Culprit> ends;
+    for (const std::string& place : places) {
+      const auto known = index_.find(place);
+      if (known == index_.end()) continue;
+      ends.push_back(result_.units[known->second]);
+      finding.key =
+          Key(finding.key.text() + (ends.size() == 1 ? "/ranks:" : "-") + std::to_string(ends.back().rank.value_or(0)));
+    }
+    name_offenders(finding, ends);
     return finding;
   }
 
@@ -219,14 +222,14 @@ class Judge {
   void judge_troubles() {
     for (const auto& [where, trouble] : troubles_of(rounds_)) {
       const bool counts = !trouble.figure || lasts(trouble.rounds, rounds_.size());
-      std::string keys = *trouble.keys.begin();
+      std::string keys = trouble.keys.begin()->text();
       if (trouble.keys.size() > 1) keys += " and " + std::to_string(trouble.keys.size() - 1) + " more";
       std::string others;
       for (const std::size_t i : trouble.rounds) {
-        if (others.empty()) others = others_at(i, where.second);
+        if (others.empty() && where.places.size() == 1) others = others_at(i, where.places.front());
       }
       Finding& finding =
-          add_at("watch/" + where.first, where.second, trouble.worst, counts,
+          add_at("watch/" + where.what.text(), where.places, trouble.worst, counts,
                  when(trouble.rounds) + ": " + keys + (trouble.detail.empty() ? "" : ": " + trouble.detail) + others +
                      (counts ? "" : "; a warning, because it happened once"));
       finding.value = static_cast<double>(trouble.rounds.size());
@@ -276,7 +279,7 @@ class Judge {
              "the GPU computed different bits than in its other rounds from the same input with the same algorithm "
              "(silent data "
              "corruption), " +
-                 when(bits.rounds) + ": " + bits.example.substr(0, bits.example.find(' ')));
+                 when(bits.rounds) + ": " + bits.example.text());
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdlib>
 #include <set>
 
@@ -38,8 +39,11 @@ void members(Archive& archive, SoakRound& round) {
   archive("boots", round.boots)("ranks", round.ranks)("units", round.units)("state", round.state);
   archive("profile", round.profile)("backend", round.backend)("hosts", round.hosts);
   archive.unless("known_families", round.known_families, 0);
-  archive("families", round.families)("judged_families", round.judged_families)("figures", round.figures);
-  archive.unless("bits", round.bits).unless("counters", round.counters).unless("others", round.others);
+  archive("families", round.families)("judged_families", round.judged_families);
+  constexpr bool reads = std::same_as<Archive, Reader>;
+  by_text(round.figures, [&](auto& texts) { return archive("figures", texts), reads; });
+  by_text(round.bits, [&](auto& texts) { return archive.unless("bits", texts), reads; });
+  archive.unless("counters", round.counters).unless("others", round.others);
   archive("findings", round.findings).unless("finding_count", round.finding_count);
 }
 
@@ -70,14 +74,14 @@ void keep_figures(const Measured& measured, SoakRound& round) {
       const auto how = chosen != algorithms.end() ? chosen->second
                        : algorithms.empty()       ? std::string()
                                                   : sha256(json_text(algorithms, -1)).substr(0, 16);
-      round.bits[key.text() + " " + how] = std::move(sums);
+      round.bits.emplace(FigureName(key, how), std::move(sums));
     }
     const auto metric = headline_metric(benchmark);
     if (metric.empty()) continue;
-    auto values = is_shared(key, metric) ? ByRank::mapped_type{} : rank_values(benchmark, metric);
+    auto values = is_shared(key, metric) ? RankValues{} : rank_values(benchmark, metric);
     if (values.empty()) values = {run_value(benchmark, metric)};
     for (auto& value : values) value = shortened(value);
-    round.figures[key.text() + " " + metric] = std::move(values);
+    round.figures.emplace(FigureName(key, metric), std::move(values));
   }
 }
 
@@ -208,25 +212,9 @@ std::optional<std::size_t> SoakRound::rank_of(const std::string& unit) const {
   return static_cast<std::size_t>(found - units.begin());
 }
 
-std::optional<double> SoakRound::value(const ByRank SoakRound::*columns, const std::string& name,
-                                       const std::string& unit) const {
-  const auto found = (this->*columns).find(name);
-  const auto rank = rank_of(unit);
-  if (found == (this->*columns).end() || !rank || *rank >= found->second.size()) return std::nullopt;
-  return found->second[*rank];
-}
-
-std::optional<double> SoakRound::shared_figure(const std::string& name) const {
+std::optional<double> SoakRound::shared_figure(const FigureName& name) const {
   const auto found = figures.find(name);
   return found == figures.end() || found->second.empty() ? std::nullopt : found->second.front();
-}
-
-std::set<std::string> Soak::names(const ByRank SoakRound::*columns) const {
-  std::set<std::string> result;
-  for (const SoakRound& round : rounds) {
-    for (const auto& [name, values] : round.*columns) result.insert(name);
-  }
-  return result;
 }
 
 double Soak::watched_s() const {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/figure_name.hpp"
 #include "thresholds/judge/verdict.hpp"
 #include "thresholds/results/measured.hpp"
 
@@ -26,11 +28,12 @@ struct SoakPlan {
 
 /// The key of a finding about a round that ended without results. The status of this finding is missing if ranks died,
 /// else inconclusive.
-inline const std::string round_key = "machine/round";
+inline const Key round_key("machine/round");
 
 /// A bad finding of a round.
 struct RoundFinding {
-  std::string key, metric;  // "suspect" for a culprit that was found from all values together
+  Key key;  // "suspect" for a culprit that was found from all values together
+  std::string metric;
   Status status = Status::fail;
   /// True: a value that misses a limit, or is an outlier among its peers; false: a fact, an error or wrong data.
   bool figure = false;
@@ -56,10 +59,11 @@ struct SoakRound {
   std::string profile, backend;
   int hosts = 0;
   std::size_t families = 0, judged_families = 0, known_families = 0;
-  /// By "key metric": the headline figure of each benchmark; a figure that all ranks share has one value.
-  ByRank figures;
-  ByRank bits;      // by "key algorithm": checksums; equal input and algorithm must give equal bits
-  ByRank counters;  // error counters, from pre-flight
+  /// The headline figure of each benchmark, by rank; a figure that all ranks share has one value.
+  std::map<FigureName, RankValues> figures;
+  /// By key and algorithm: checksums; equal input and algorithm must give equal bits.
+  std::map<FigureName, RankValues> bits;
+  ByRank counters;                                 // error counters, from pre-flight
   std::vector<std::optional<std::string>> others;  // by rank: processes of other users on its GPU
   std::vector<RoundFinding> findings;              // at most max_findings entries
   std::size_t finding_count = 0;
@@ -69,9 +73,16 @@ struct SoakRound {
   /// Returns the rank of a unit; nullopt if the unit was absent.
   std::optional<std::size_t> rank_of(const std::string& unit) const;
   /// Returns the value of a unit in `figures`, `bits` or `counters`; nullopt if it has none.
-  std::optional<double> value(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit) const;
+  template <class Columns>
+  std::optional<double> value(const Columns SoakRound::*columns, const typename Columns::key_type& name,
+                              const std::string& unit) const {
+    const auto found = (this->*columns).find(name);
+    const auto rank = rank_of(unit);
+    if (found == (this->*columns).end() || !rank || *rank >= found->second.size()) return std::nullopt;
+    return found->second[*rank];
+  }
   /// Returns a value that all ranks share.
-  std::optional<double> shared_figure(const std::string& name) const;
+  std::optional<double> shared_figure(const FigureName&) const;
 };
 
 struct Soak {
@@ -85,13 +96,20 @@ struct Soak {
   /// Returns the time of a round: "hour 7.0 (2026-11-22T19:00:05Z)". In a soak of less than two hours it is in minutes.
   std::string when(const SoakRound&) const;
   /// Returns the names of the columns that any round has.
-  std::set<std::string> names(const ByRank SoakRound::*columns) const;
+  template <class Columns>
+  std::set<typename Columns::key_type> names(const Columns SoakRound::*columns) const {
+    std::set<typename Columns::key_type> result;
+    for (const SoakRound& round : rounds) {
+      for (const auto& [name, values] : round.*columns) result.insert(name);
+    }
+    return result;
+  }
 };
 
 /// Calls visit(round, value) for each value of a unit over the rounds.
-template <class Visitor>
-void each_value(const Soak& soak, const ByRank SoakRound::*columns, const std::string& name, const std::string& unit,
-                Visitor visit) {
+template <class Columns, class Visitor>
+void each_value(const Soak& soak, const Columns SoakRound::*columns, const typename Columns::key_type& name,
+                const std::string& unit, Visitor visit) {
   for (std::size_t i = 0; i < soak.rounds.size(); ++i) {
     if (const auto value = soak.rounds[i].value(columns, name, unit)) visit(i, *value);
   }

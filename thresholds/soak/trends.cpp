@@ -33,10 +33,9 @@ class TrendFinder {
       bool through_host = false;
     };
     std::map<std::pair<std::string, std::string>, Sum> sums;  // by class and unit
-    for (const std::string& name : soak_.names(&SoakRound::figures)) {
-      const auto blank = name.find(' ');
-      const Key key(name.substr(0, blank));
-      const auto metric = name.substr(blank + 1);
+    for (const FigureName& name : soak_.names(&SoakRound::figures)) {
+      const Key key = name.key();
+      const std::string metric(name.word());
       const bool shared = is_shared(key, metric);
       const auto peers = peer_class(key, metric);
       if (shared ? lower_is_better(metric) : !peers) continue;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/key.hpp"
-#include "base/text.hpp"
 
 namespace shakedown {
 namespace {
@@ -25,25 +25,36 @@ int worth(Status status) {
   return 5;
 }
 
+/// Returns the name of a fault. A fact has its own name, but values and data that of their family, because a slow GPU
+/// misses dozens of limits.
+Key name_of(const RoundFinding& finding) {
+  const std::string& family = finding.key.family();
+  if (family != "machine" && family != "preflight") return Key((finding.figure ? "" : "data/") + family);
+  std::string fact = family;
+  for (const auto& [name, value] : finding.key.parts()) {
+    if (name == "rank") break;
+    fact += "/" + name + (value.empty() ? "" : ":" + value);
+  }
+  return Key(fact + (finding.metric.empty() ? "" : "/" + finding.metric));
+}
+
+/// Returns the places of a fault. Both ends of a link are one place.
+std::vector<std::vector<std::string>> places_of(const RoundFinding& finding) {
+  if (finding.places.empty() || finding.key.family() == "suspect") return {finding.places};
+  std::vector<std::vector<std::string>> places;
+  for (const std::string& place : finding.places) places.push_back({place});
+  return places;
+}
+
 }  // namespace
 
-std::map<std::pair<std::string, std::string>, Trouble> troubles_of(const std::vector<SoakRound>& rounds) {
-  std::map<std::pair<std::string, std::string>, Trouble> troubles;  // by fault and place
+std::map<TroublePlace, Trouble> troubles_of(const std::vector<SoakRound>& rounds) {
+  std::map<TroublePlace, Trouble> troubles;
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     const bool unmeasured = is_unmeasured(rounds[i]);
     for (const RoundFinding& finding : rounds[i].findings) {
-      // Names a fact by its own name, but values and data by their family, because a slow GPU misses dozens of
-      // limits.
-      const auto family = family_of(finding.key);
-      const bool fact = family == "machine" || family == "preflight";
-      const auto end = finding.key.find("/rank:");
-      auto what = fact ? finding.key.substr(0, end) + (finding.metric.empty() ? "" : "/" + finding.metric)
-                       : (finding.figure ? "" : "data/") + family;
-      auto places = finding.places;
-      if (family == "suspect") places = {joined(places)};  // both ends of a link are one suspect
-      if (places.empty()) places.emplace_back();
-      for (const std::string& place : places) {
-        Trouble& trouble = troubles[{what, place}];
+      for (auto& places : places_of(finding)) {
+        Trouble& trouble = troubles[{name_of(finding), std::move(places)}];
         if (trouble.rounds.empty()) trouble.detail = finding.detail;
         if (trouble.rounds.empty() || trouble.rounds.back() != i) trouble.rounds.push_back(i);
         const Status status = unmeasured ? Status::inconclusive : finding.status;

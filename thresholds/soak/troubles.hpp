@@ -1,6 +1,7 @@
 // The faults of the rounds of a soak, each with the rounds in which it occurs.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -17,12 +18,20 @@ struct Trouble {
   Status worst = Status::pass;
   bool figure = true;
   std::vector<std::size_t> rounds;
-  std::set<std::string> keys;
+  std::set<Key> keys;
   std::string detail;  // detail of the first round
 };
 
-/// Returns the faults of the rounds by fault and place. A place is a unit, both ends of a link, a host, or empty.
-std::map<std::pair<std::string, std::string>, Trouble> troubles_of(const std::vector<SoakRound>&);
+/// The name of a fault, and its place: a unit, both ends of a link, a host, or none.
+struct TroublePlace {
+  Key what;
+  std::vector<std::string> places;
+
+  friend auto operator<=>(const TroublePlace&, const TroublePlace&) = default;
+};
+
+/// Returns the faults of the rounds.
+std::map<TroublePlace, Trouble> troubles_of(const std::vector<SoakRound>&);
 
 /// True if these are at least half of `count` rounds, or if more of them follow each other than their frequency
 /// explains by chance. A healthy GPU near a limit misses it in one round of five, all day.
