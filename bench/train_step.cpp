@@ -6,9 +6,45 @@
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
+#include <array>
+
 #include "bench/training.hpp"
 
 namespace shakedown {
+
+namespace {
+
+/// A step that ranks share, or a step on one rank.
+TrainStepSpec in_bf16(const Session& session, TrainStepSpec spec) {
+  spec.masters = DType::bf16;
+  spec.shard = session.ranks() > 1 ? training::Shard::weights : training::Shard::none;
+  return spec;
+}
+
+/// Steps that train 7 and 8 billion parameters of several ranks.
+constexpr std::array whole_models{"qwen2_7b", "llama_8b"};
+
+/// Adds the variants with bf16 masters, which need half of the memory. Without a request they run only if the memory
+/// was not enough for f32 masters.
+void add_bf16_masters(Session& session) {
+  using training::Retain, training::Shard;
+  const auto add = [](Session& to, const char* model, bool on_request) {
+    add_step(to, in_bf16(to, {.model = model, .batch = 1, .seq = 4096}), on_request);
+  };
+  for (const char* const model : whole_models) {
+    add(session, model, true);
+    add_step(session, in_bf16(session, {.model = model, .batch = 2, .seq = 4096, .retain = Retain::rebuild}), true);
+  }
+  session.then([add](Session& s, const auto& measured) {
+    for (const char* const model : whole_models) {
+      const TrainStepSpec spec{.model = model, .batch = 1, .seq = 4096, .shard = Shard::weights};
+      const bool is_waived = selected(s.options().filter, key(spec)) && !measured.contains(key(spec));
+      if (is_waived && !s.requests(key(in_bf16(s, spec)))) add(s, model, false);
+    }
+  });
+}
+
+}  // namespace
 
 void register_train_step(Session& session) {
   const auto add = [&](const TrainStepSpec& spec) { add_step(session, spec); };
@@ -16,6 +52,7 @@ void register_train_step(Session& session) {
     add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
     add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+    add_step(session, in_bf16(session, {.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32}), true);
     // A single rank cannot shard its model, so these rows need several ranks.
     for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
       if (session.ranks() < 2) continue;
@@ -63,9 +100,10 @@ void register_train_step(Session& session) {
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .data = training::Data::rank});
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::optimizer});
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::weights});
-  for (const char* const model : {"qwen2_7b", "llama_8b"}) {
+  for (const char* const model : whole_models) {
     add({.model = model, .batch = 1, .seq = 4096, .shard = training::Shard::weights});
   }
+  add_bf16_masters(session);
 }
 
 }  // namespace shakedown

@@ -67,6 +67,15 @@ std::vector<GpuKind> known_gpus(int ranks) {
   return gpus;
 }
 
+/// Errors: InputError if the state cannot be in bf16.
+DType masters_of(const PlannedStep& step) {
+  if (step.masters == "f32") return DType::f32;
+  if (step.inference) throw InputError("--masters: a decode has none; leave out one of the two");
+  if (step.adapters) throw InputError("--masters=bf16: the masters of adapters are f32; leave out one of the two");
+  if (step.tp > 1) throw InputError("--masters=bf16: it cannot be combined with --tp; leave out one of the two");
+  return DType::bf16;
+}
+
 template <Trains trains>
 std::string plan_training(const PlannedStep& step, DType dtype) {
   const StepSpec<trains> spec{.model = step.model,
@@ -74,12 +83,14 @@ std::string plan_training(const PlannedStep& step, DType dtype) {
                               .seq = step.seq.value_or(4096),
                               .dtype = dtype,
                               .ranks = step.ranks,
+                              .masters = masters_of(step),
                               .tp = step.tp};
   const auto write = step.json ? training::memory_json<trains> : training::memory_text<trains>;
   return write(spec, known_gpus(step.ranks), step.largest);
 }
 
 std::string plan_inference(const PlannedStep& step, DType dtype) {
+  masters_of(step);
   if (step.tp != 1) throw InputError("--tp: all ranks of a decode share the model; leave --tp out, --ranks=N says it");
   training::InferenceOrder order{.model = step.model, .dtype = dtype, .ranks = step.ranks};
   if (step.batch) order.batches = {*step.batch};

@@ -32,6 +32,7 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .sums = spec.sums,
                   .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float),
                   .shard = spec.shard,
+                  .masters = spec.masters,
                   .rank = spec.rank / spec.tp,
                   .tensor = spec.tp,
                   .tensor_rank = spec.rank % spec.tp};
@@ -57,6 +58,15 @@ void check_shares(const StepShape& s) {
   }
 }
 
+/// Checks the constraints of a state in bf16.
+void check_masters(const StepShape& s) {
+  if (!s.in_bf16()) return;
+  const auto refuse = [](const std::string& why) { throw std::invalid_argument("masters:bf16 " + why); };
+  if (s.trains == Trains::adapters) refuse("is for whole models: train one (train_step)");
+  if (s.shard == Shard::optimizer) refuse("has no masters that ranks could share: choose shard:weights or shard:none");
+  if (s.tensor > 1) refuse(fmt::format("cannot be combined with tp:{}: leave one of the two out", s.tensor));
+}
+
 void check(const StepShape& s) {
   const auto m = s.part();  // this call throws if the model cannot be divided
   if (s.tensor > 1 && s.trains == Trains::adapters) {
@@ -69,6 +79,7 @@ void check(const StepShape& s) {
                     s.tensor, s.tokens()));
   }
   check_shares(s);
+  check_masters(s);
   // Keeps all byte counts below the limit of 64 bits.
   constexpr std::size_t max_tokens = std::size_t{1} << 31;
   if (s.batch > max_tokens / s.seq / s.accumulation) {
@@ -149,10 +160,12 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
     word(s.data, {Data::same, Data::rank});
   } else if (key == "shard") {
     word(s.shard, {Shard::none, Shard::optimizer, Shard::weights});
+  } else if (key == "masters") {
+    word(s.masters, {DType::f32, DType::bf16});
   } else {
     throw InputError(
         part + ": '" + key +
-        "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in batch:64");
+        "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, masters, data and tp, as in batch:64");
   }
   return s;
 }

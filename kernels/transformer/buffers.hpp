@@ -32,7 +32,8 @@ struct StepShape {
   /// Minimum number of gradients that are summed over ranks together; 0: not decided, any number up to all of them.
   std::size_t bucket = 0;
   Shard shard = Shard::none;
-  int rank = 0;  // 0 to `ranks` - 1; it selects the part of the sharded state
+  DType masters = DType::f32;  // bf16: the state is a Bf16State
+  int rank = 0;                // 0 to `ranks` - 1; it selects the part of the sharded state
   /// Size of the tensor parallel group: each of the `ranks` consists of this number of ranks that compute the model
   /// together (part_of), and this rank is one of them. Between projections each rank has a part of the tokens (sequence
   /// parallel, Korthikanti et al. 2022, arXiv 2205.05198).
@@ -49,6 +50,8 @@ struct StepShape {
     const auto m = part();
     return {batch, seq, m.heads, m.kv_heads, m.head_dim, m.causal};
   }
+  /// True if the weights are their own masters.
+  bool in_bf16() const { return masters == DType::bf16; }
   /// True if ranks share the state. Each rank then updates its own part of it.
   bool sharded() const { return shard != Shard::none; }
   int shares() const { return sharded() ? ranks : 1; }
@@ -123,11 +126,7 @@ struct Buffers {
     place_units(arena, s, layout);
     if (s.trains == Trains::all) place_weights(s, layout);
 
-    arena.start(Use::optimizer);
-    state.parameters = arena.take<Master>("parameters", state.count);
-    state.first_moment = arena.take<Master>("first moment", state.count);
-    state.second_moment = arena.take<Master>("second moment", state.count);
-
+    take_state(arena, s);
     take_activations(arena, s);
     arena.start(Use::scratch);
     take_scratch(arena, s);
@@ -152,7 +151,9 @@ struct Buffers {
   Element* head_bias = nullptr;
   NormWeights<Element> final_norm;  // null in a post-norm model
   std::vector<Layer> layers;
-  FlatState<Master> state;  // its gradient covers all units, or only this rank's share if units use slots in turn
+  FlatState<Master> state{};  // its gradient covers all units, or only this rank's share if units use slots in turn
+  /// Takes the place of the parameters and moments of `state`, which are then null, if the state is in bf16.
+  Bf16State<Element, Master> bf16_state{};
   std::vector<UnitPlace> units;
 
   std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
@@ -221,6 +222,7 @@ struct Buffers {
     arena.start(Use::gradients);
     auto* const own_gradient = turns ? arena.take<Master>("own gradient", state.count) : nullptr;
     state.gradient = turns ? own_gradient : gradient;
+    if (s.in_bf16()) bf16_state = {turns ? own_weights : weights, state.gradient, nullptr, nullptr, state.count};
     const auto behind = [](auto* base, std::size_t offset) { return base == nullptr ? nullptr : base + offset; };
     for (std::size_t p = 0; p < layout.units.size(); ++p) {
       const auto& unit = layout.units[p];
@@ -229,6 +231,17 @@ struct Buffers {
                        behind(gradient, at), turns ? behind(own_gradient, own) : behind(gradient, at + mine * count),
                        own, count});
     }
+  }
+
+  void take_state(Arena& arena, const StepShape& s) {
+    arena.start(Use::optimizer);
+    const auto take = [&]<class T>(T*& first, T*& second) {
+      first = arena.take<T>("first moment", state.count);
+      second = arena.take<T>("second moment", state.count);
+    };
+    if (s.in_bf16()) return take(bf16_state.first_moment, bf16_state.second_moment);
+    state.parameters = arena.take<Master>("parameters", state.count);
+    take(state.first_moment, state.second_moment);
   }
 
   /// Places the weights of a fully trained model in the order of its flat array.

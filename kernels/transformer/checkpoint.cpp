@@ -150,7 +150,7 @@ std::map<std::string, std::string> description(const Saved& of) {
                                          {"head_bias", text(m.head_bias)},
                                          {"trains", of.shape.trains == Trains::all ? "all" : "adapters"},
                                          {"dtype", type(of.element)},
-                                         {"masters", type(of.master)}};
+                                         {"masters", of.shape.in_bf16() ? "bf16" : type(of.master)}};
   if (of.shape.trains == Trains::all) return all;
   all["lora_rank"] = text(lora.rank);
   all["lora_alpha"] = text(lora.alpha);
@@ -307,10 +307,9 @@ void remove_files(const fs::path& folder, Group& group, const std::string& but =
 std::vector<Run> kept_runs(const StepShape& shape) {
   const auto layout = shape.layout();
   const auto shares = static_cast<std::size_t>(shape.shares());
-  std::vector<std::size_t> of_model, own;  // offsets of tensors in the model, and of units in the arrays
+  const auto of_model = offsets_in_model(layout.tensors);
+  std::vector<std::size_t> own;  // offsets of units in the arrays
   std::size_t next = 0;
-  for (const auto& t : layout.tensors) of_model.push_back(std::exchange(next, next + t.size()));
-  next = 0;
   for (const auto& unit : layout.units) own.push_back(std::exchange(next, next + unit.size / shares));
   const auto rank = shares == 1 ? 0 : static_cast<std::size_t>(shape.rank);
   std::vector<Run> runs;
@@ -334,9 +333,9 @@ std::vector<Run> written_runs(const StepShape& shape, int rank, int ranks) {
   return {{begin, begin, end - begin}};
 }
 
-std::size_t checkpoint_bytes(const StepShape& shape, std::size_t master) {
+std::size_t checkpoint_bytes(const StepShape& shape, std::size_t value) {
   const auto layout = shape.layout();
-  return state_arrays * master *
+  return state_arrays * value *
          std::accumulate(layout.units.begin(), layout.units.end(), std::size_t{0},
                          [](std::size_t values, const Unit& unit) { return values + unit.used; });
 }

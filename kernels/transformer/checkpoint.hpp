@@ -32,8 +32,8 @@ struct Run {
 std::vector<Run> kept_runs(const StepShape&);
 /// Returns the ranges that `rank` of `ranks` writes.
 std::vector<Run> written_runs(const StepShape&, int rank, int ranks);
-/// Returns the bytes of a checkpoint, summed over all ranks.
-std::size_t checkpoint_bytes(const StepShape&, std::size_t master);
+/// Returns the bytes of a checkpoint with values of this size, summed over all ranks.
+std::size_t checkpoint_bytes(const StepShape&, std::size_t value);
 
 enum class StateArray { parameters, first_moment, second_moment };
 inline constexpr std::size_t state_arrays = 3;
@@ -61,7 +61,7 @@ class StateCopies {
 /// The state to save, the properties that a checkpoint records, and the folder.
 struct Saved {
   const StepShape& shape;
-  std::size_t element, master;  // the sizes of the two types in bytes
+  std::size_t element, master;  // the sizes in bytes of a weight and of a value of the arrays
   std::filesystem::path folder;
 };
 
@@ -81,10 +81,14 @@ void remove_checkpoint(const std::filesystem::path& folder, Group&);
 template <TrainingOps Ops>
 class DeviceCopies final : public StateCopies {
  public:
-  DeviceCopies(Ops& ops, const FlatState<typename Ops::Master>& state)
-      : ops_(ops),
-        arrays_{state.parameters, state.first_moment, state.second_moment},
-        memory_(ops.host_memory(2 * chunk_bytes)) {}
+  DeviceCopies(Ops& ops, TrainingStep<Ops>& step) : ops_(ops), memory_(ops.host_memory(2 * chunk_bytes)) {
+    step.with_state([this](const auto& state) {
+      std::size_t next = 0;
+      for (auto* const array : {state.parameters, state.first_moment, state.second_moment}) {
+        arrays_[next++] = reinterpret_cast<std::byte*>(array);
+      }
+    });
+  }
 
   std::byte* chunk(std::size_t turn) override { return memory_.data() + turn * chunk_bytes; }
   void fetch(std::size_t turn, StateArray array, std::size_t first, std::size_t bytes) override {
@@ -96,12 +100,10 @@ class DeviceCopies final : public StateCopies {
   void finish(std::size_t turn) override { ops_.finish_copy(turn); }
 
  private:
-  std::byte* at(StateArray array, std::size_t first) const {
-    return reinterpret_cast<std::byte*>(arrays_[static_cast<std::size_t>(array)]) + first;
-  }
+  std::byte* at(StateArray array, std::size_t first) const { return arrays_[static_cast<std::size_t>(array)] + first; }
 
   Ops& ops_;
-  std::array<typename Ops::Master*, state_arrays> arrays_;
+  std::array<std::byte*, state_arrays> arrays_{};
   decltype(std::declval<Ops&>().host_memory(std::size_t{})) memory_;
 };
 
@@ -110,26 +112,30 @@ template <TrainingOps Ops>
 class Checkpoint {
  public:
   Checkpoint(Ops& ops, TrainingStep<Ops>& step, Group& group)
-      : ops_(ops), step_(step), group_(group), copies_(ops, step.buffers().state) {}
+      : ops_(ops), step_(step), group_(group), copies_(ops, step) {}
 
-  std::size_t bytes() const { return checkpoint_bytes(step_.shape(), sizeof(typename Ops::Master)); }
+  std::size_t bytes() const { return checkpoint_bytes(step_.shape(), value_bytes()); }
 
   /// Does the same as write_checkpoint, for the state after all queued work.
   void write(const std::filesystem::path& folder) { write_checkpoint(saved(folder), group_, copies_, step_.steps()); }
 
   /// Does the same as read_checkpoint. The next step then continues the run that wrote the checkpoint.
   void read(const std::filesystem::path& folder) {
-    auto& state = step_.buffers().state;
     // The padding of a share must be zero.
-    for (auto* const array : {state.parameters, state.first_moment, state.second_moment}) {
-      ops_.set_bytes(array, 0, state.count * sizeof *array);
-    }
+    step_.with_state([this](const auto& state) {
+      for (auto* const array : {state.parameters, state.first_moment, state.second_moment}) {
+        ops_.set_bytes(array, 0, state.count * sizeof *array);
+      }
+    });
     step_.go_on_after(read_checkpoint(saved(folder), group_, copies_));
   }
 
  private:
+  std::size_t value_bytes() const {
+    return step_.shape().in_bf16() ? sizeof(typename Ops::Element) : sizeof(typename Ops::Master);
+  }
   Saved saved(const std::filesystem::path& folder) const {
-    return {step_.shape(), sizeof(typename Ops::Element), sizeof(typename Ops::Master), folder};
+    return {step_.shape(), sizeof(typename Ops::Element), value_bytes(), folder};
   }
 
   Ops& ops_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <numeric>
+#include <type_traits>
 
 #include "base/archive.hpp"
 #include "base/statistics.hpp"
@@ -200,12 +201,13 @@ class MeasuredStep final : public Work {
   }
 
   void corrupt() override {
-    auto& state = step_.buffers().state;
-    auto* const place = state.parameters + state.count / 2;
-    typename Ops::Master value;
-    ops_->copy_out(&value, place, sizeof value);
-    value += 1;
-    ops_->copy_in(place, &value, sizeof value);
+    step_.with_state([this](const auto& state) {
+      auto* const place = state.parameters + state.count / 2;
+      std::remove_const_t<std::remove_reference_t<decltype(*place)>> value;
+      ops_->copy_out(&value, place, sizeof value);
+      value = static_cast<decltype(value)>(static_cast<float>(value) + 1);
+      ops_->copy_in(place, &value, sizeof value);
+    });
   }
 
   void poison_input() override {

@@ -111,10 +111,11 @@ std::string memory_text(const std::type_identity_t<StepSpec<trains>>& spec, cons
   }
   std::vector<std::string> sizes;
   for (const auto& gpu : gpus) sizes.push_back(fmt::format("{} {:.4g}", gpu.name, gpu.bytes / 1e9));
-  return fmt::format("{}{} on {}{}, {} x {} tokens, {}; it fits where {} GB are left for libraries, of {} GB\n{}",
+  return fmt::format("{}{} on {}{}, {} x {} tokens, {}{}; it fits where {} GB are left for libraries, of {} GB\n{}",
                      spec.model, trains == Trains::adapters ? " with adapters" : "", plural(spec.ranks, "rank"),
                      spec.tp > 1 ? fmt::format(" with tp:{}", spec.tp) : "", spec.batch, spec.seq,
-                     spec.dtype == DType::fp8_e4m3 ? "fp8" : name(spec.dtype), in_gb(library_bytes<trains>(spec)),
+                     spec.dtype == DType::fp8_e4m3 ? "fp8" : name(spec.dtype),
+                     spec.masters == DType::bf16 ? " with masters:bf16" : "", in_gb(library_bytes<trains>(spec)),
                      joined(sizes), table.text({}));
 }
 
@@ -124,6 +125,7 @@ std::string memory_json(const std::type_identity_t<StepSpec<trains>>& spec, cons
   nlohmann::ordered_json json{{"model", spec.model},
                               {"trains", trains == Trains::adapters ? "adapters" : "all"},
                               {"dtype", name(spec.dtype)},
+                              {"masters", name(spec.masters)},
                               {"ranks", spec.ranks},
                               {"tp", spec.tp},
                               {"batch", spec.batch},

@@ -167,6 +167,7 @@ struct Record {
 struct AdamW {
   double lr = 2e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01, max_norm = 1;
   std::uint64_t step = 1;  // number of this update, from 1
+  std::uint64_t seed = 0;  // of the random numbers that round a Bf16State
 };
 
 /// The trainable parameters that this rank updates, their gradient and moments, each with `count` values. The gradient
@@ -174,6 +175,16 @@ struct AdamW {
 template <class Master>
 struct FlatState {
   Master *parameters, *gradient, *first_moment, *second_moment;
+  std::size_t count;
+};
+
+/// The same state if the weights that products read are the parameters: Elements that hold bf16 numbers, as do the
+/// moments. An update rounds all three stochastically (rounding.hpp).
+template <class Element, class Master>
+struct Bf16State {
+  Element* parameters;
+  Master* gradient;
+  Element *first_moment, *second_moment;
   std::size_t count;
 };
 
@@ -186,6 +197,7 @@ struct ParameterSlot {
   double scale;
   bool decays = true;
   std::size_t gradient_behind = 0;  // distance in values from `offset` to its gradient
+  std::size_t position = 0;         // of its first value in the model (offsets_in_model)
 };
 
 /// Points in time of a step, which divide it into phases.
@@ -205,6 +217,7 @@ concept TrainingOps = requires(
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
     std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
+    const Bf16State<typename Ops::Element, typename Ops::Master>& bf16_state,
     const std::function<void()>& queue,
     const Choices& remembered, Choices* chosen, const QuantizedGemm<typename Ops::Element>& quantized_product,
     const QuantizedRows& rows) {
@@ -348,6 +361,10 @@ concept TrainingOps = requires(
   /// gradient's summary has values or a norm that are not finite. Adds a summary of the updated parameters to the other
   /// summary.
   ops.adamw(state, AdamW{}, csummary, summary, n, n);      // state, settings, of gradient, of parameters, first, slots
+  /// Does the same with a state in bf16, whose parameters have no copies.
+  ops.adamw(bf16_state, AdamW{}, csummary, summary, n, n);
+  /// to = from, each value rounded to the nearest bf16 number.
+  ops.round_to_bf16(cm, e, n);                             // from, to, count
   /// Writes the Element copies of the parameters to their slots.
   ops.write_copies(cm);
   /// Sums values[0..count) over ranks, in place, on a second stream. The sum starts after all work queued before, and

@@ -1,6 +1,7 @@
 #include "kernels/transformer/parameters.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace shakedown::training {
 
@@ -127,6 +128,13 @@ std::vector<Stretch> stretches(const TransformerShape& part, const ParameterTens
     stretches.push_back({p.module, p.row * each, count, {of_module + mine * count}, of_module});
   }
   return stretches;
+}
+
+std::vector<std::size_t> offsets_in_model(const std::vector<ParameterTensor>& tensors) {
+  std::vector<std::size_t> offsets;
+  std::size_t next = 0;
+  for (const auto& t : tensors) offsets.push_back(std::exchange(next, next + t.size()));
+  return offsets;
 }
 
 std::vector<Piece> pieces(const FlatLayout& layout, int ranks, int rank) {

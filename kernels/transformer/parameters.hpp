@@ -98,6 +98,9 @@ struct Stretch {
 /// tokens.
 std::vector<Stretch> stretches(const TransformerShape& part, const ParameterTensor&, int ranks, int rank);
 
+/// Returns the offset of each tensor in the model: the sequence of its tensors, without the padding of shares.
+std::vector<std::size_t> offsets_in_model(const std::vector<ParameterTensor>&);
+
 /// A range of values of one tensor.
 struct Piece {
   std::size_t tensor, first, count;  // `first` is an offset in the flat array

@@ -18,7 +18,7 @@ class Places {
 
   /// All arguments must outlive it.
   Places(const StepShape& shape, const FlatLayout& layout, const Buffers<Element, Master>& buffers)
-      : shape_(shape), layout_(layout), buffers_(buffers) {
+      : shape_(shape), layout_(layout), buffers_(buffers), in_model_(offsets_in_model(layout.tensors)) {
     for (std::size_t l = 0; l < shape_.model.layers; ++l) {
       for (const auto linear : linears) projections_.push_back(projection(l, linear));
     }
@@ -83,7 +83,8 @@ class Places {
     const auto& unit = buffers_.units[t.unit];
     const auto at = own_offset(piece), inside = at - unit.own_offset;
     const auto gradient = static_cast<std::size_t>(unit.own_gradient - buffers_.state.gradient) + inside;
-    return {at, {unit.own_weights + inside, 1, piece.count, piece.count}, 1, t.decays(), gradient - at};
+    const auto position = in_model_[piece.tensor] + (piece.first - t.offset);
+    return {at, {unit.own_weights + inside, 1, piece.count, piece.count}, 1, t.decays(), gradient - at, position};
   }
 
  private:
@@ -108,6 +109,7 @@ class Places {
   const StepShape& shape_;
   const FlatLayout& layout_;
   const Buffers<Element, Master>& buffers_;
+  std::vector<std::size_t> in_model_;         // the offset of each tensor
   std::vector<Projection<Ops>> projections_;  // by layer and Linear
 };
 

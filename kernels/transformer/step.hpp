@@ -61,6 +61,11 @@ class TrainingStep {
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
   /// Returns the number of values of the flat array, over all ranks.
   std::size_t gradients() const { return layout_.count(); }
+  /// Calls `use` with the state, a FlatState or a Bf16State.
+  template <class Use>
+  void with_state(const Use& use) {
+    shape_.in_bf16() ? use(buffers_.bf16_state) : use(buffers_.state);
+  }
   /// Return the pieces that this rank updates, and the offset of a piece in the arrays of the state.
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::size_t own_offset(const Piece& piece) const { return places_.own_offset(piece); }
@@ -81,10 +86,13 @@ class TrainingStep {
   /// weights are not changed.
   void initialize_parameters() {
     // The padding of a share is zero.
-    if (shape_.sharded()) ops_.set_bytes(buffers_.state.parameters, 0, buffers_.state.count * sizeof(Master));
+    auto& state = buffers_.state;
+    // A state in bf16 is drawn in the memory of the gradient.
+    Master* const drawn = shape_.in_bf16() ? state.gradient : state.parameters;
+    if (shape_.sharded()) ops_.set_bytes(drawn, 0, state.count * sizeof(Master));
     for (const auto& piece : pieces_) {
       const auto& t = tensors_[piece.tensor];
-      Master* const values = buffers_.state.parameters + own_offset(piece);
+      Master* const values = drawn + own_offset(piece);
       draw(
           part_, t, shape_.tensor, shape_.tensor_rank,
           [&](const Stretch& s, std::uint64_t number) {
@@ -99,21 +107,27 @@ class TrainingStep {
             ops_.copy_in(values, all.data(), all.size() * sizeof(Master));
           });
     }
+    if (shape_.in_bf16()) {
+      ops_.round_to_bf16(drawn, buffers_.bf16_state.parameters, state.count);
+      ops_.set_bytes(drawn, 0xff, state.count * sizeof(Master));
+    }
     restart();
   }
 
   /// Called after the parameters were written from outside: copies them to the memory that products read, and resets
   /// moments and steps. Collective over all ranks if they share the state.
   void restart() {
-    ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
-    ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
+    with_state([this](auto& state) {
+      ops_.set_bytes(state.first_moment, 0, state.count * sizeof *state.first_moment);
+      ops_.set_bytes(state.second_moment, 0, state.count * sizeof *state.second_moment);
+    });
     go_on_after(0);
   }
 
   /// Does the same as restart, but keeps the moments, which were also written from outside, and continues after `steps`
   /// steps.
   void go_on_after(std::uint64_t steps) {
-    ops_.write_copies(buffers_.state.parameters);
+    if (!shape_.in_bf16()) ops_.write_copies(buffers_.state.parameters);
     for (std::size_t l = 0; l < shape_.model.layers; ++l) {
       for (const auto linear : linears) places_.linear(l, linear).quantize_weights(ops_);
     }
@@ -208,7 +222,7 @@ class TrainingStep {
         if (!next && u > 0) continue;
         auto first = end;
         while (first > 0 && tensors_[pieces_[first - 1].tensor].unit >= u) --first;
-        ops_.adamw(buffers_.state, update, gradient, &record_->updated, first, end - first);
+        apply(update, gradient, first, end - first);
         end = first;
         if (!next) continue;
         if (collectives) ops_.meet();
@@ -216,7 +230,7 @@ class TrainingStep {
       }
       if (collectives) settle();
     } else {
-      ops_.adamw(buffers_.state, update, gradient, &record_->updated, 0, slots_.size());
+      apply(update, gradient, 0, slots_.size());
     }
     if (const auto* const unit = replicated()) {
       ops_.summarize(buffers_.state.parameters + unit->own_offset, 0, unit->own_count, &record_->shared);
@@ -271,7 +285,9 @@ class TrainingStep {
 
   /// Returns a summary of the current trainable parameters that this rank updates; waits.
   Summary parameter_summary() {
-    return summary_of([&](Summary* to) { ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, to); });
+    return summary_of([&](Summary* to) {
+      with_state([&](const auto& state) { ops_.summarize(state.parameters, 0, state.count, to); });
+    });
   }
 
   /// Returns a summary of the weights that products read, the same on all ranks. If ranks share the parameters, it
@@ -321,6 +337,10 @@ class TrainingStep {
             ops_.copy_in(to.data, all.data(), all.size() * sizeof(Element));
           });
     }
+  }
+
+  void apply(const AdamW& update, const Summary* gradient, std::size_t first, std::size_t slots) {
+    with_state([&](const auto& state) { ops_.adamw(state, update, gradient, &record_->updated, first, slots); });
   }
 
   void queue_pass(std::size_t which, const std::function<void()>& queue) {

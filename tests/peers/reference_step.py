@@ -5,6 +5,7 @@ Uses float64, and only numpy.
 
     python3 tests/peers/reference_step.py gpt2 > tests/data/gpt2_golden.txt
     python3 tests/peers/reference_step.py encoder > tests/data/encoder_golden.txt
+    python3 tests/peers/reference_step.py gpt2 --masters=bf16 > tests/data/gpt2_bf16_golden.txt
     python3 tests/peers/reference_step.py gpt2 --measured     # the losses of step_check.cpp: gpt2_tiny, 2 x 16 tokens
 
 This script has no derivative of a norm, of attention or of a loss. The model consists of sums, products, exp, log and tanh with
@@ -159,10 +160,39 @@ def loss_of(model, p, inputs, targets):
     return losses.sum() * (1 / (batch * seq))
 
 
-def train(model, weights, inputs, targets, lr, epsilon, steps):
+def philox(counter, rounds=7):
+    """Returns Philox4x32 (Salmon et al. 2011) of four arrays of uint64 below 2^32, with the key 0."""
+    low, key0, key1 = np.uint64(0xFFFFFFFF), 0, 0
+    for _ in range(rounds):
+        a, b = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
+        counter = [b >> np.uint64(32) ^ counter[1] ^ np.uint64(key0), b & low,
+                   a >> np.uint64(32) ^ counter[3] ^ np.uint64(key1), a & low]
+        key0, key1 = (key0 + 0x9E3779B9) % 2**32, (key1 + 0xBB67AE85) % 2**32
+    return counter
+
+
+def random_bits(step, first, count):
+    """Returns 16 random bits for each of `count` values of the model, three times: for parameters, first and second moments."""
+    position = np.arange(first, first + count, dtype=np.uint64)
+    four, one = position >> np.uint64(2), np.ones(count, dtype=np.uint64)
+    words = [np.choose((position % np.uint64(4)).astype(int), philox([four, one * 0, one * np.uint64(step), one * np.uint64(which)]))
+             for which in (0, 1)]
+    return words[0] & np.uint64(0xFFFF), words[0] >> np.uint64(16), words[1] & np.uint64(0xFFFF)
+
+
+def to_bf16(values, random=None):
+    """Rounds to bf16: stochastically with 16 random bits for each value, or to nearest, ties to even."""
+    bits = np.asarray(values, dtype=np.float32).view(np.uint32).astype(np.uint64)
+    more = np.uint64(0x7FFF) + (bits >> np.uint64(16) & np.uint64(1)) if random is None else random.reshape(bits.shape)
+    return ((bits + more) >> np.uint64(16) << np.uint64(16)).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def train(model, weights, inputs, targets, lr, epsilon, steps, in_bf16=False):
     """Returns the loss of each step, the gradient of the first, and the parameters after the last. Clips to norm 1, then uses
-    AdamW as in torch."""
+    AdamW as in torch. If `in_bf16`, weights and moments are bf16 numbers, and every update rounds them stochastically."""
     names = [name for name, _, _ in model.tensors()]
+    if in_bf16:
+        weights = {name: to_bf16(weights[name]) for name in names}
     decays = {name: decay for name, _, decay in model.tensors()}
     first, second = ({name: np.zeros_like(weights[name]) for name in names} for _ in range(2))
     losses, gradient = [], None
@@ -174,6 +204,7 @@ def train(model, weights, inputs, targets, lr, epsilon, steps):
         flat = np.concatenate([p[name].gradient.reshape(-1) for name in names])
         gradient = flat if gradient is None else gradient
         clip = min(1.0, 1.0 / (np.sqrt((flat * flat).sum()) + 1e-6))
+        position = 0
         for name in names:
             g = clip * p[name].gradient
             first[name] = 0.9 * first[name] + 0.1 * g
@@ -182,6 +213,11 @@ def train(model, weights, inputs, targets, lr, epsilon, steps):
                 weights[name] = weights[name] * (1 - lr * 0.01)
             root = np.sqrt(second[name]) / np.sqrt(1 - 0.999**step)
             weights[name] = weights[name] - lr * (first[name] / (1 - 0.9**step)) / (root + epsilon)
+            if in_bf16:
+                bits = random_bits(step, position, weights[name].size)
+                for state, random in zip((weights, first, second), bits):
+                    state[name] = to_bf16(state[name], random)
+            position += weights[name].size
     return losses, gradient, np.concatenate([weights[name].reshape(-1) for name in names])
 
 
@@ -189,18 +225,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=list(flat_model.RAGGED))
     parser.add_argument("--measured", action="store_true")
+    parser.add_argument("--masters", choices=["f64", "bf16"], default="f64")
     options = parser.parse_args()
+    in_bf16 = options.masters == "bf16"
     if options.measured:
         model = flat_model.TINY[options.model]
-        losses, _, _ = train(model, model.measured(), *flat_model.tokens(model.vocab, 2, 16), lr=1e-4, epsilon=1e-8, steps=10)
+        losses, _, _ = train(model, model.measured(), *flat_model.tokens(model.vocab, 2, 16), lr=1e-4, epsilon=1e-8, steps=10,
+                             in_bf16=in_bf16)
         for step in (1, 2, 5, 10):
             print(f"step {step} {losses[step - 1]:.8f}")
         return
     model = flat_model.RAGGED[options.model]
     batch = flat_model.tokens(model.vocab, flat_model.BATCH, flat_model.SEQ)
-    print(f"# tests/peers/reference_step.py {options.model}: numpy {np.__version__}, float64")
+    print(f"# tests/peers/reference_step.py {options.model}: numpy {np.__version__}, float64{', masters bf16' if in_bf16 else ''}")
     flat_model.write(*train(model, model.lively(), *batch, lr=flat_model.LR, epsilon=flat_model.EPSILON,
-                            steps=flat_model.STEPS))
+                            steps=flat_model.STEPS, in_bf16=in_bf16))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Measures the performance of torch on the fully sharded steps of bench_train_step: FSDP2 with each block compiled.
 
 Uses bf16 with f32 masters, fused AdamW, clipping, random weights and tokens. Gradients are reduced in f32 as in bench_train_step
-(--reduce=bf16: with half of the bytes).
+(--reduce=bf16: with half of the bytes). --masters=bf16: parameters, gradients and moments in bf16, rounded to nearest.
 
     NCCL_NVLS_ENABLE=0 torchrun --nproc-per-node=2 tests/peers/torch_fsdp2.py qwen2_7b
 
@@ -16,6 +16,7 @@ import statistics
 import torch
 import torch.nn.functional as F
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.utils.checkpoint import checkpoint
 
 MODELS = {  # layers, hidden, heads, kv_heads, intermediate, vocab, bias of q, k and v
     "qwen2_7b": (28, 3584, 28, 4, 18944, 152064, True),
@@ -58,10 +59,10 @@ class Decoder(torch.nn.Module):
         self.blocks = torch.nn.ModuleList(Block(hidden, heads, kv_heads, intermediate, bias) for _ in range(layers))
         self.norm, self.head = torch.nn.RMSNorm(hidden, eps=1e-6), torch.nn.Linear(hidden, vocab, bias=False)
 
-    def forward(self, tokens, cos, sin):
+    def forward(self, tokens, cos, sin, recompute=False):
         x = self.embedding(tokens)
         for block in self.blocks:
-            x = block(x, cos, sin)
+            x = checkpoint(block, x, cos, sin, use_reentrant=False) if recompute else block(x, cos, sin)
         return self.head(self.norm(x))
 
 
@@ -71,6 +72,8 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--seq", type=int, default=4096)
     parser.add_argument("--reduce", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--masters", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--recompute", action="store_true", help="keep only the input of each block")
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--steps", type=int, default=12)
     options = parser.parse_args()
@@ -81,6 +84,8 @@ def main():
     vocab = MODELS[options.model][5]
     with torch.device("meta"):
         model = Decoder(*MODELS[options.model])
+    if options.masters == "bf16":
+        model.to(torch.bfloat16)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16,
                                   reduce_dtype=torch.float32 if options.reduce == "f32" else torch.bfloat16)
     for block in model.blocks:
@@ -101,7 +106,7 @@ def main():
     for index in range(options.warmup + options.steps):
         begin.record()
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model(inputs, cos, sin), targets)
+        loss = loss_of(model(inputs, cos, sin, options.recompute), targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -111,8 +116,9 @@ def main():
             times.append(begin.elapsed_time(end))
     if rank == 0:
         step_ms = statistics.median(times)
-        print(f"torch {torch.__version__} FSDP2, blocks compiled, reduced in {options.reduce}, {options.model} batch "
-              f"{options.batch} x {options.seq}: {options.batch * options.seq / step_ms * 1e3:.0f} tokens/s per GPU, "
+        print(f"torch {torch.__version__} FSDP2, blocks compiled, reduced in {options.reduce}, masters {options.masters}"
+              f"{', blocks recomputed' if options.recompute else ''}, {options.model} batch {options.batch} x {options.seq}: "
+              f"{options.batch * options.seq / step_ms * 1e3:.0f} tokens/s per GPU, "
               f"step {step_ms:.1f} ms, peak {torch.cuda.max_memory_reserved() / 1e9:.1f} GB, loss {loss.item():.3f}")
     torch.distributed.destroy_process_group()
 

@@ -106,7 +106,7 @@ std::vector<Segment> segments_of(const training::ParameterSlot<Bf16>& slot) {
       const auto place =
           slot.place.block(row, col, std::min(rows, slot.place.rows - row), std::min(cols, slot.place.cols - col));
       segments.push_back({slot.offset + row * slot.place.cols + col, place, static_cast<float>(slot.scale), slot.decays,
-                          slot.gradient_behind});
+                          slot.gradient_behind, slot.position + row * slot.place.cols + col});
     }
   }
   return segments;
@@ -442,6 +442,15 @@ void CudaOps::adamw(const training::FlatState<Master>& state, const training::Ad
   const auto begin = first_segment_[first], end = first_segment_[first + slots];
   cuda::adamw(gpu_.stream(), segments_ + begin, end - begin, state, settings, gradient, partials_, updated);
 }
+void CudaOps::adamw(const training::Bf16State<Element, Master>& state, const training::AdamW& settings,
+                    const training::Summary* gradient, training::Summary* updated, std::size_t first,
+                    std::size_t slots) {
+  const auto begin = first_segment_[first], end = first_segment_[first + slots];
+  cuda::adamw(gpu_.stream(), segments_ + begin, end - begin, state, settings, gradient, partials_, updated);
+}
+void CudaOps::round_to_bf16(const Master* from, Element* to, std::size_t count) {
+  cuda::round_to_bf16(gpu_.stream(), from, to, count);
+}
 void CudaOps::write_copies(const Master* parameters) {
   cuda::write_copies(gpu_.stream(), segments_, first_segment_.back(), parameters);
 }
@@ -457,7 +466,7 @@ void CudaOps::all_reduce(Master* values, std::size_t count) {
     return;
   }
   if (count > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
-  round_to_bf16(stream, values, rounded_, count);
+  cuda::round_to_bf16(stream, values, rounded_, count);
   check(ncclAllReduce(rounded_, rounded_, count, ncclBfloat16, ncclSum, communicator_->get(), stream));
   widen_to_f32(stream, rounded_, values, count);
 }
@@ -477,7 +486,7 @@ std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count,
     check(ncclReduceScatter(all, share, count, ncclFloat32, ncclSum, communicator_->get(), stream));
   } else {
     if (whole > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
-    round_to_bf16(stream, all, rounded_, whole);
+    cuda::round_to_bf16(stream, all, rounded_, whole);
     check(ncclReduceScatter(rounded_, rounded_ + mine, count, ncclBfloat16, ncclSum, communicator_->get(), stream));
     widen_to_f32(stream, rounded_ + mine, share, count);
   }

@@ -145,6 +145,9 @@ class CudaOps {
   void summarize(const Element* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient,
              training::Summary* updated, std::size_t first, std::size_t slots);
+  void adamw(const training::Bf16State<Element, Master>&, const training::AdamW&, const training::Summary* gradient,
+             training::Summary* updated, std::size_t first, std::size_t slots);
+  void round_to_bf16(const Master* from, Element* to, std::size_t count);
   void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void all_reduce(training::Summary*);

@@ -113,11 +113,17 @@ struct Segment {
   float scale;
   bool decays = true;
   std::size_t gradient_behind = 0;  // distance in values from `offset` to the gradient
+  std::size_t position = 0;         // of its first value in the model, a multiple of 4
 };
 
 /// Updates the parameters of `count` segments (in device memory) and their copies; does nothing if the gradient's
 /// summary is not finite. Adds a summary of the updated parameters to *updated.
 void adamw(cudaStream_t, const Segment* segments, std::size_t count, const training::FlatState<float>&,
+           const training::AdamW&, const training::Summary* gradient, training::Summary* partials,
+           training::Summary* updated);
+
+/// Does the same with a state in bf16, whose parameters have no copies.
+void adamw(cudaStream_t, const Segment* segments, std::size_t count, const training::Bf16State<Bf16, float>&,
            const training::AdamW&, const training::Summary* gradient, training::Summary* partials,
            training::Summary* updated);
 

@@ -9,6 +9,7 @@
 #include "kernels/cuda/handle.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/cuda/vector.cuh"
+#include "kernels/transformer/rounding.hpp"
 #include "kernels/transformer/wide_sums.hpp"
 
 namespace shakedown::cuda {
@@ -181,11 +182,15 @@ __global__ void round_to_bf16_kernel(const float* from, Bf16* to, std::size_t co
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) store_rounded(to + i, load_four(from + i), 1);
 }
 
+/// Returns four bf16 values, which are in memory as `raw`.
+__device__ Four widened(uint2 raw) {
+  return {{__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000U), __uint_as_float(raw.y << 16),
+           __uint_as_float(raw.y & 0xffff0000U)}};
+}
+
 __global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t count) {
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
-    const uint2 raw = *reinterpret_cast<const uint2*>(from + i);
-    store_four(to + i, {{__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000U),
-                         __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000U)}});
+    store_four(to + i, widened(*reinterpret_cast<const uint2*>(from + i)));
   }
 }
 
@@ -241,12 +246,28 @@ struct Update {
   double max_norm;
 };
 
+/// Updates one parameter and its moments with a clipped gradient. `kept` is the factor of weight decay.
+__device__ void apply(const Update& update, float kept, float gradient, float& parameter, float& first, float& second) {
+  first = update.beta1 * first + (1.0F - update.beta1) * gradient;
+  second = update.beta2 * second + (1.0F - update.beta2) * gradient * gradient;
+  const float root = sqrtf(second) * update.root_correction + update.epsilon;
+  parameter = parameter * kept - update.rate * first / root;
+}
+
+__device__ bool is_finite(const Summary& gradient) {
+  return gradient.non_finite == 0 && isfinite(gradient.squared_norm);
+}
+
+__device__ float clip_of(const Update& update, const Summary& gradient) {
+  return static_cast<float>(fmin(1.0, update.max_norm / (sqrt(gradient.squared_norm) + 1e-6)));
+}
+
 __global__ void __launch_bounds__(update_threads)
     adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary,
                  Summary* partials) {
-  const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
+  const bool skip = !is_finite(*summary);
   SummingOf<DoubleSums<false>> mine;  // with 30 bytes of memory per value, f64 is nowhere the limit
-  const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
+  const float clip = clip_of(update, *summary);
   const Segment segment = segments[blockIdx.y];
   const float kept = segment.decays ? update.decay : 1.0F;
   const auto count = segment.copy.rows * segment.copy.cols;
@@ -273,17 +294,88 @@ __global__ void __launch_bounds__(update_threads)
       const auto at = segment.offset + i + u * step;
 #pragma unroll
       for (unsigned j = 0; j < 4; ++j) {
-        const float g = gradient[u].at[j] * clip;
-        first[u].at[j] = update.beta1 * first[u].at[j] + (1.0F - update.beta1) * g;
-        second[u].at[j] = update.beta2 * second[u].at[j] + (1.0F - update.beta2) * g * g;
-        const float root = sqrtf(second[u].at[j]) * update.root_correction + update.epsilon;
-        parameter[u].at[j] = parameter[u].at[j] * kept - update.rate * first[u].at[j] / root;
+        apply(update, kept, gradient[u].at[j] * clip, parameter[u].at[j], first[u].at[j], second[u].at[j]);
       }
       mine.add(parameter[u], at);
       stream_four(state.parameters + at, parameter[u]);
       stream_four(state.first_moment + at, first[u]);
       stream_four(state.second_moment + at, second[u]);
       store_copy(segment, i + u * step, parameter[u]);
+    }
+  }
+  const auto sum = mine.of_block();
+  if (threadIdx.x == 0) partials[static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+}
+
+/// Rounds four values with a random number for each.
+template <class Random>
+__device__ FourOf<std::uint16_t> rounded_at_random(const Four& values, const Random& random) {
+  FourOf<std::uint16_t> rounded;
+#pragma unroll
+  for (unsigned j = 0; j < 4; ++j) {
+    rounded.at[j] = training::rounded_at_random(__float_as_uint(values.at[j]), random(j));
+  }
+  return rounded;
+}
+__device__ FourOf<Bf16> as_bf16(const FourOf<std::uint16_t>& bits) {
+  return {{__ushort_as_bfloat16(bits.at[0]), __ushort_as_bfloat16(bits.at[1]), __ushort_as_bfloat16(bits.at[2]),
+           __ushort_as_bfloat16(bits.at[3])}};
+}
+__device__ uint2 stream_four(const Bf16* from) { return __ldcs(reinterpret_cast<const uint2*>(from)); }
+__device__ void stream_four(Bf16* to, const FourOf<std::uint16_t>& bits) {
+  __stcs(reinterpret_cast<uint2*>(to), uint2{bits.at[0] | static_cast<unsigned>(bits.at[1]) << 16,
+                                             bits.at[2] | static_cast<unsigned>(bits.at[3]) << 16});
+}
+
+/// Settings of the rounding of one update.
+struct Rounding {
+  std::uint64_t seed, step;
+};
+
+__global__ void __launch_bounds__(update_threads)
+    adamw_bf16_kernel(const Segment* segments, training::Bf16State<Bf16, float> state, Update update, Rounding rounding,
+                      const Summary* summary, Summary* partials) {
+  const bool skip = !is_finite(*summary);
+  SummingOf<DoubleSums<false>> mine;
+  const float clip = clip_of(update, *summary);
+  const Segment segment = segments[blockIdx.y];
+  const float kept = segment.decays ? update.decay : 1.0F;
+  const auto count = segment.copy.rows * segment.copy.cols;
+  const auto begin = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x);
+  const auto step = 4 * static_cast<std::size_t>(gridDim.x) * update_threads;
+  for (auto i = begin; skip && i < count; i += step) {
+    const auto at = segment.offset + i;
+    mine.add(load_four(state.parameters + at), at);
+  }
+  for (auto i = begin; !skip && i < count; i += unroll * step) {
+    uint2 parameters[unroll], firsts[unroll], seconds[unroll];
+    Four gradients[unroll];
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (i + u * step >= count) break;
+      const auto at = segment.offset + i + u * step;
+      parameters[u] = stream_four(state.parameters + at);
+      firsts[u] = stream_four(state.first_moment + at);
+      seconds[u] = stream_four(state.second_moment + at);
+      gradients[u] = stream_four(state.gradient + at + segment.gradient_behind);
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (i + u * step >= count) break;
+      const auto at = segment.offset + i + u * step;
+      Four parameter = widened(parameters[u]), first = widened(firsts[u]), second = widened(seconds[u]);
+      const training::RoundingOfFour random(rounding.seed, rounding.step, segment.position + i + u * step);
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        apply(update, kept, gradients[u].at[j] * clip, parameter.at[j], first.at[j], second.at[j]);
+      }
+      const auto rounded = rounded_at_random(parameter, [&](unsigned j) { return random.parameter(j); });
+      mine.add(as_bf16(rounded), at);
+      stream_four(state.parameters + at, rounded);
+      stream_four(state.first_moment + at,
+                  rounded_at_random(first, [&](unsigned j) { return random.first_moment(j); }));
+      stream_four(state.second_moment + at,
+                  rounded_at_random(second, [&](unsigned j) { return random.second_moment(j); }));
     }
   }
   const auto sum = mine.of_block();
@@ -298,6 +390,18 @@ __global__ void __launch_bounds__(update_threads)
        i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
     store_copy(segment, i, load_four(parameters + segment.offset + i));
   }
+}
+
+Update update_of(const training::AdamW& settings) {
+  const auto step = static_cast<double>(settings.step);
+  const double correction1 = 1 - std::pow(settings.beta1, step), correction2 = 1 - std::pow(settings.beta2, step);
+  return {static_cast<float>(settings.beta1),
+          static_cast<float>(settings.beta2),
+          static_cast<float>(settings.lr / correction1),
+          static_cast<float>(1 / std::sqrt(correction2)),
+          static_cast<float>(settings.eps),
+          static_cast<float>(1 - settings.lr * settings.weight_decay),
+          settings.max_norm};
 }
 
 /// Errors: std::logic_error if `first` is not a multiple of 4: four values that are loaded at once must share their
@@ -339,17 +443,19 @@ void summarize(cudaStream_t stream, const Bf16* values, std::size_t first, std::
 void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, const training::FlatState<float>& state,
            const training::AdamW& settings, const Summary* gradient, Summary* partials, Summary* updated) {
   if (count == 0) return;
-  const auto step = static_cast<double>(settings.step);
-  const double correction1 = 1 - std::pow(settings.beta1, step), correction2 = 1 - std::pow(settings.beta2, step);
-  const Update update{static_cast<float>(settings.beta1),
-                      static_cast<float>(settings.beta2),
-                      static_cast<float>(settings.lr / correction1),
-                      static_cast<float>(1 / std::sqrt(correction2)),
-                      static_cast<float>(settings.eps),
-                      static_cast<float>(1 - settings.lr * settings.weight_decay),
-                      settings.max_norm};
   const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
-  adamw_kernel<<<grid, update_threads, 0, stream>>>(segments, state, update, gradient, partials);
+  adamw_kernel<<<grid, update_threads, 0, stream>>>(segments, state, update_of(settings), gradient, partials);
+  check(cudaGetLastError());
+  add_partials(stream, partials, grid.x * grid.y, updated);
+}
+
+void adamw(cudaStream_t stream, const Segment* segments, std::size_t count,
+           const training::Bf16State<Bf16, float>& state, const training::AdamW& settings, const Summary* gradient,
+           Summary* partials, Summary* updated) {
+  if (count == 0) return;
+  const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
+  adamw_bf16_kernel<<<grid, update_threads, 0, stream>>>(segments, state, update_of(settings),
+                                                         {settings.seed, settings.step}, gradient, partials);
   check(cudaGetLastError());
   add_partials(stream, partials, grid.x * grid.y, updated);
 }

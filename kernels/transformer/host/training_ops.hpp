@@ -92,6 +92,9 @@ class HostOps {
   void summarize(const T* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient,
              training::Summary* updated, std::size_t first, std::size_t slots);
+  void adamw(const training::Bf16State<T, T>&, const training::AdamW&, const training::Summary* gradient,
+             training::Summary* updated, std::size_t first, std::size_t slots);
+  void round_to_bf16(const T* from, T* to, std::size_t count);
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
   void all_reduce(training::Summary* summary) { sum(*group_, summary); }
@@ -117,6 +120,10 @@ class HostOps {
   /// Computes sums[c] = (accumulate ? sums[c] : 0) + the sum over rows of value(row, c).
   template <class Value>
   void sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value);
+
+  /// Computes AdamW of a slot, and passes the parameter and the moments of each value to store(inside, p, m, v).
+  template <class Store>
+  void update(const training::ParameterSlot<T>&, const auto& state, const training::AdamW&, double clip, const Store&);
 
   static void sum(Group&, T* values, std::size_t count);
   static void sum(Group&, training::Summary*);

@@ -9,7 +9,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/short_floats.hpp"
 #include "kernels/transformer/host/training_ops.hpp"
+#include "kernels/transformer/rounding.hpp"
 
 namespace shakedown::host {
 
@@ -35,29 +37,75 @@ void HostOps<T>::summarize(const T* values, std::size_t first, std::size_t count
 }
 
 template <class T>
-void HostOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated,
-                       std::size_t first, std::size_t slots) {
-  const bool skip = gradient->non_finite > 0 || !std::isfinite(gradient->squared_norm);
-  const double clip = std::min(1.0, s.max_norm / (std::sqrt(gradient->squared_norm) + 1e-6));
+template <class Store>
+void HostOps<T>::update(const ParameterSlot<T>& slot, const auto& state, const AdamW& s, double clip,
+                        const Store& store) {
   const auto step = static_cast<double>(s.step);
   const double correction1 = 1 - std::pow(s.beta1, step), correction2 = 1 - std::pow(s.beta2, step);
+  const double kept = slot.decays ? 1 - s.lr * s.weight_decay : 1;
+  each(slot.place.rows * slot.place.cols, 20, [&](std::size_t inside) {
+    const auto i = slot.offset + inside;
+    const double g = clip * static_cast<double>(state.gradient[i + slot.gradient_behind]);
+    const double m = s.beta1 * static_cast<double>(state.first_moment[i]) + (1 - s.beta1) * g;
+    const double v = s.beta2 * static_cast<double>(state.second_moment[i]) + (1 - s.beta2) * g * g;
+    const double decayed = static_cast<double>(state.parameters[i]) * kept;
+    store(inside, decayed - s.lr * (m / correction1) / (std::sqrt(v) / std::sqrt(correction2) + s.eps), m, v);
+  });
+}
+
+namespace {
+
+bool is_finite(const Summary& gradient) { return gradient.non_finite == 0 && std::isfinite(gradient.squared_norm); }
+
+double clip_of(const AdamW& settings, const Summary& gradient) {
+  return std::min(1.0, settings.max_norm / (std::sqrt(gradient.squared_norm) + 1e-6));
+}
+
+}  // namespace
+
+template <class T>
+void HostOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated,
+                       std::size_t first, std::size_t slots) {
   for (const auto& slot : std::span(slots_).subspan(first, slots)) {
-    const double kept = slot.decays ? 1 - s.lr * s.weight_decay : 1;
-    const auto count = slot.place.rows * slot.place.cols;
-    each(skip ? 0 : count, 20, [&](std::size_t inside) {
-      const auto i = slot.offset + inside;
-      const double g = clip * static_cast<double>(state.gradient[i + slot.gradient_behind]);
-      const double m = s.beta1 * static_cast<double>(state.first_moment[i]) + (1 - s.beta1) * g;
-      const double v = s.beta2 * static_cast<double>(state.second_moment[i]) + (1 - s.beta2) * g * g;
-      const double decayed = static_cast<double>(state.parameters[i]) * kept;
-      state.first_moment[i] = static_cast<T>(m);
-      state.second_moment[i] = static_cast<T>(v);
-      state.parameters[i] =
-          static_cast<T>(decayed - s.lr * (m / correction1) / (std::sqrt(v) / std::sqrt(correction2) + s.eps));
-    });
-    if (!skip) write_copy(slot, state.parameters);
-    summarize(state.parameters + slot.offset, slot.offset, count, updated);
+    if (is_finite(*gradient)) {
+      update(slot, state, s, clip_of(s, *gradient), [&](std::size_t inside, double p, double m, double v) {
+        const auto i = slot.offset + inside;
+        state.first_moment[i] = static_cast<T>(m);
+        state.second_moment[i] = static_cast<T>(v);
+        state.parameters[i] = static_cast<T>(p);
+      });
+      write_copy(slot, state.parameters);
+    }
+    summarize(state.parameters + slot.offset, slot.offset, slot.place.rows * slot.place.cols, updated);
   }
+}
+
+template <class T>
+void HostOps<T>::adamw(const Bf16State<T, T>& state, const AdamW& s, const Summary* gradient, Summary* updated,
+                       std::size_t first, std::size_t slots) {
+  const auto rounded = [](double value, std::uint32_t random) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    return static_cast<T>(from_bf16(rounded_at_random(bits, random)));
+  };
+  for (const auto& slot : std::span(slots_).subspan(first, slots)) {
+    if (is_finite(*gradient)) {
+      update(slot, state, s, clip_of(s, *gradient), [&](std::size_t inside, double p, double m, double v) {
+        const auto i = slot.offset + inside;
+        const RoundingOfFour random(s.seed, s.step, slot.position + inside);
+        const auto which = static_cast<unsigned>((slot.position + inside) % 4);
+        state.first_moment[i] = rounded(m, random.first_moment(which));
+        state.second_moment[i] = rounded(v, random.second_moment(which));
+        state.parameters[i] = rounded(p, random.parameter(which));
+      });
+    }
+    summarize(state.parameters + slot.offset, slot.offset, slot.place.rows * slot.place.cols, updated);
+  }
+}
+
+template <class T>
+void HostOps<T>::round_to_bf16(const T* from, T* to, std::size_t count) {
+  std::transform(from, from + count, to,
+                 [](T value) { return static_cast<T>(from_bf16(to_bf16(static_cast<float>(value)))); });
 }
 
 template <class T>

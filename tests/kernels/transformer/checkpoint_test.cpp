@@ -102,8 +102,9 @@ class Checkpoints : public testing::Test {
 };
 
 TEST_F(Checkpoints, LetTenStepsFollowTenAsIfTheyWereTwentyForEveryModel) {
-  auto adapters = ragged_shape();
-  for (const auto& shape : {gpt2_shape(), encoder_shape(), qwen2_shape(), adapters}) {
+  auto adapters = ragged_shape(), in_bf16 = qwen2_shape();
+  in_bf16.masters = DType::bf16;
+  for (const auto& shape : {gpt2_shape(), encoder_shape(), qwen2_shape(), adapters, in_bf16}) {
     HostStep<double> whole(shape), first(shape), second(shape);
     run(whole, 20);
     run(first, 10);
@@ -145,6 +146,18 @@ TEST_F(Checkpoints, LetAnotherNumberOfRanksGoOnInAnotherWay) {
           << name(shard) << " on " << ranks << " ranks, then " << name(to.shard) << " on " << to.ranks;
     }
   }
+}
+
+TEST_F(Checkpoints, OfAStateInBf16GoOnOnAnotherNumberOfRanks) {
+  auto shape = gpt2_shape();
+  shape.masters = DType::bf16;
+  const auto whole = trained(shape, 1, Shard::none, 8, false, false);
+  trained(shape, 4, Shard::weights, 4, false, true);
+  EXPECT_EQ(trained(shape, 1, Shard::none, 4, true, false), whole);
+  trained(shape, 1, Shard::none, 4, false, true);
+  EXPECT_EQ(trained(shape, 2, Shard::weights, 4, true, false), whole);
+  HostStep<float> in_f32(gpt2_shape());
+  EXPECT_NE(refusal(in_f32).find("masters"), std::string::npos);
 }
 
 TEST_F(Checkpoints, AreReadOnNumbersOfRanksThatDivideNothing) {

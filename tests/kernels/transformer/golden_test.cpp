@@ -83,5 +83,12 @@ TEST(TrainGolden, AgreesWithTheReferenceOfTheEncoderInDouble) {
   expect_golden<double>("encoder_golden.txt", encoder_shape(), 1e-10, gentle);
 }
 
+// All random numbers of the rounding are those of the reference, so that no value may be rounded to another neighbour.
+TEST(TrainGolden, AgreesWithTheReferenceOfAStateInBf16) {
+  auto shape = gpt2_shape();
+  shape.masters = DType::bf16;
+  expect_golden<double>("gpt2_bf16_golden.txt", shape, 1e-10, gentle);
+}
+
 }  // namespace
 }  // namespace shakedown::golden_test

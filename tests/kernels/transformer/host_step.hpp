@@ -2,10 +2,12 @@
 // the model affects the result.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "base/group.hpp"
 #include "kernels/reference.hpp"
+#include "kernels/short_floats.hpp"
 #include "kernels/transformer/host/training_ops.hpp"
 #include "kernels/transformer/step.hpp"
 
@@ -119,6 +121,17 @@ class WholeTensors {
   std::vector<training::ParameterTensor> tensors_;
 };
 
+/// Sets a piece of the trained parameters, in f32 or in bf16.
+template <class Ops>
+void set_parameters(training::TrainingStep<Ops>& step, Ops& ops, const training::Piece& piece,
+                    const std::vector<typename Ops::Master>& values) {
+  step.with_state([&](const auto& state) {
+    std::vector<std::remove_cvref_t<decltype(*state.parameters)>> own;
+    for (const auto value : values) own.emplace_back(value);
+    ops.copy_in(state.parameters + step.own_offset(piece), own.data(), own.size() * sizeof(own[0]));
+  });
+}
+
 /// Sets random weights with this standard deviation, norms around 1, and adapters. Frozen tensors have the numbers from
 /// 1000 on, in the order that tests/peers/golden_lora_step.py uses, and all adapters share one number. Trained tensor i
 /// of the flat array has the number 1000 + i.
@@ -133,11 +146,13 @@ void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stdd
     for (const auto& piece : step.pieces()) {
       const auto& t = step.tensors()[piece.tensor];
       std::vector<typename Ops::Master> values(piece.count);
+      const bool in_bf16 = step.shape().in_bf16();
       whole.each(step.tensors(), piece, [&](std::size_t i, std::size_t tensor, std::size_t element) {
         const auto at = ((number + tensor) << 32) + element;
-        values[i] = static_cast<typename Ops::Master>(lively(t, reference::normal(at, 0), stddev));
+        const double value = lively(t, reference::normal(at, 0), stddev);
+        values[i] = static_cast<typename Ops::Master>(in_bf16 ? from_bf16(to_bf16(static_cast<float>(value))) : value);
       });
-      ops.copy_in(buffers.state.parameters + step.own_offset(piece), values.data(), values.size() * sizeof(values[0]));
+      set_parameters(step, ops, piece, values);
     }
     return step.restart();
   }
@@ -216,7 +231,11 @@ struct HostStep {
     });
   }
   std::vector<T> parameters() {
-    return whole([this](const auto& piece) { return step.buffers().state.parameters + step.own_offset(piece); });
+    return whole([this](const auto& piece) {
+      const T* values = nullptr;
+      step.with_state([&](const auto& state) { values = state.parameters + step.own_offset(piece); });
+      return values;
+    });
   }
   template <class Own>
   std::vector<T> whole(const Own& own) {

@@ -165,6 +165,9 @@ int compare() {
     all = agrees(*world, "GPT-2, weights shared,", gpt2_shape(), Shard::weights) && all;
     all = agrees(*world, "encoder, weights shared,", encoder_shape(), Shard::weights) && all;
     all = agrees(*world, "Qwen2, weights shared,", qwen2_shape(7), Shard::weights) && all;
+    auto in_bf16 = qwen2_shape(7);
+    in_bf16.masters = DType::bf16;
+    all = agrees(*world, "Qwen2, weights shared and in bf16,", in_bf16, Shard::weights) && all;
     all = agrees(*world, "GPT-2, optimizer shared, micro-batches,", gpt2_shape(), Shard::optimizer, true) && all;
     all = agrees(*world, "GPT-2, weights shared, micro-batches,", gpt2_shape(), Shard::weights, true) && all;
     all = agrees(*world, "Qwen2, weights shared, micro-batches,", qwen2_shape(7), Shard::weights, true) && all;

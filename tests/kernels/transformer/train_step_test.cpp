@@ -323,6 +323,15 @@ class FetchingOps : public host::HostOps<double> {
     write(std::span(copies_).subspan(first, slots));
     HostOps::adamw(state, update, gradient, updated, first, slots);
   }
+  void adamw(const training::Bf16State<double, double>& state, const AdamW& update, const training::Summary* gradient,
+             training::Summary* updated, std::size_t first, std::size_t slots) {
+    write(std::span(copies_).subspan(first, slots));
+    HostOps::adamw(state, update, gradient, updated, first, slots);
+  }
+  void round_to_bf16(const double* from, double* to, std::size_t count) {
+    write(std::array{Range{to, to + count}});
+    HostOps::round_to_bf16(from, to, count);
+  }
   std::size_t all_gather(const double* own, double* all, std::size_t count) {
     const Range share{own, own + count};
     for (const auto& range : untold_) early += share.meets(range) ? 1 : 0;
@@ -363,8 +372,11 @@ class FetchingOps : public host::HostOps<double> {
 };
 
 TEST(TrainStepShard, LetsRanksFetchFromEachOtherNothingThatIsNotWrittenAndWriteNothingThatIsFetched) {
-  for (auto shape : {gpt2_shape(), encoder_shape(), qwen2_shape(7)}) {
+  auto in_bf16 = qwen2_shape(7);
+  in_bf16.masters = DType::bf16;
+  for (auto shape : {gpt2_shape(), encoder_shape(), qwen2_shape(7), in_bf16}) {
     for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+      if (shape.in_bf16() && shard == training::Shard::optimizer) continue;
       shape.ranks = 2;
       shape.shard = shard;
       shape.accumulation = 2;
@@ -412,8 +424,9 @@ TEST(TrainStepLoss, BeginsNearTheLogOfTheVocabularyAndFallsOnARepeatedBatch) {
 
 /// An independent reference has computed the losses of exactly this measurement (tests/peers/reference_step.py).
 TEST(TrainStepLoss, IsWhatTheReferenceHasOfAMeasurement) {
-  for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
-    const TrainStepSpec spec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32};
+  for (const auto& [model, masters] :
+       {std::pair{"gpt2_tiny", DType::f32}, {"encoder_tiny", DType::f32}, {"gpt2_tiny", DType::bf16}}) {
+    const TrainStepSpec spec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32, .masters = masters};
     HostStep<double> host(step_shape(spec));
     host.step.initialize();
     Batch batch;

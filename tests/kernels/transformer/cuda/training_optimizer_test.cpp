@@ -1,5 +1,7 @@
 // Gradients and parameters on the GPU: summaries, AdamW, sums over ranks, random weights.
 #include <bit>
+#include <cmath>
+#include <memory>
 #include <tuple>
 
 #include "kernels/transformer/cuda/kernels.hpp"
@@ -168,6 +170,123 @@ TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
           partials.data<training::Summary>(), after.data<training::Summary>());
     EXPECT_EQ(std::tuple(parameters.read(), first.read(), second.read(), copy.read()), before);
     EXPECT_EQ(gpu_->read(after.data<const training::Summary>()).checksum, summary_of(parameters.read(), 0).checksum);
+  }
+}
+
+/// A state in bf16 on the GPU and on the host, with one tensor that begins at this position of the model.
+class Bf16Updates : public CudaTraining {
+ protected:
+  struct State {
+    std::vector<double> parameters, first, second;
+    std::uint64_t checksum;
+    bool operator==(const State&) const = default;
+  };
+  static constexpr std::size_t count = 3 * 4096 + 40, position = 4 * 1234567;
+  static constexpr training::AdamW settings{.step = 3, .seed = 77};
+
+  void SetUp() override {
+    CudaTraining::SetUp();
+    if (gpu_ == nullptr) return;
+    arrays_ = std::make_unique<Arrays>(*gpu_);
+    arrays_->parameters.normal(1, 0.02), arrays_->gradient.normal(2), arrays_->first.normal(3, 0.1);
+    std::vector<double> squares(count);
+    for (std::size_t i = 0; i < count; ++i) squares[i] = std::pow(0.1 * reference::normal(i, 4), 2);
+    arrays_->second.write(squares);
+  }
+  training::Summary norm() { return summary_of(arrays_->gradient.read(), 0); }
+
+  State on_host() {
+    const auto narrow = [](const std::vector<double>& values) {
+      return std::vector<float>(values.begin(), values.end());
+    };
+    auto parameters = narrow(arrays_->parameters.read()), first = narrow(arrays_->first.read()),
+         second = narrow(arrays_->second.read()), gradient = narrow(arrays_->gradient.read());
+    host::Team team(1);
+    host::HostOps<float> ops(team);
+    const training::ParameterSlot<float> slot{0, {parameters.data(), 1, count, count}, 1, true, 0, position};
+    ops.place_copies({&slot, 1});
+    training::Summary updated{};
+    const auto norm_of_gradient = norm();
+    ops.adamw(training::Bf16State<float, float>{parameters.data(), gradient.data(), first.data(), second.data(), count},
+              settings, &norm_of_gradient, &updated, 0, 1);
+    const auto wide = [](const std::vector<float>& values) {
+      return std::vector<double>(values.begin(), values.end());
+    };
+    return {wide(parameters), wide(first), wide(second), 0};
+  }
+
+  /// The tensor is cut into segments at these places.
+  State on_gpu(const training::Summary& of_gradient, std::vector<std::size_t> cuts = {}) {
+    cuts.insert(cuts.begin(), 0);
+    cuts.push_back(count);
+    std::vector<Segment> segments;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      const auto size = cuts[i + 1] - cuts[i];
+      segments.push_back(
+          {cuts[i], {arrays_->parameters.data() + cuts[i], 1, size, size}, 1, true, 0, position + cuts[i]});
+    }
+    const auto on_device = upload(segments);
+    const auto summary = upload(std::vector<training::Summary>{of_gradient});
+    const Buffer partials(partials_needed(segments.size()) * sizeof(training::Summary));
+    gpu_->fill(partials, 0xff);
+    const auto after = upload(std::vector<training::Summary>(1));
+    const training::Bf16State<Bf16, float> state{arrays_->parameters.data(), arrays_->gradient.data(),
+                                                 arrays_->first.data(), arrays_->second.data(), count};
+    adamw(stream(), on_device.data<const Segment>(), segments.size(), state, settings,
+          summary.data<const training::Summary>(), partials.data<training::Summary>(), after.data<training::Summary>());
+    return {arrays_->parameters.read(), arrays_->first.read(), arrays_->second.read(),
+            gpu_->read(after.data<const training::Summary>()).checksum};
+  }
+  std::uint64_t checksum_of_parameters() {
+    std::uint64_t sum = 0, i = 0;
+    for (const Bf16 value : arrays_->parameters.bits())
+      sum += training::checksum_term(std::bit_cast<std::uint16_t>(value), i++);
+    return sum;
+  }
+
+  struct Arrays {
+    explicit Arrays(const Gpu& gpu)
+        : gradient(gpu, count, 1), parameters(gpu, 1, count), first(gpu, 1, count), second(gpu, 1, count) {}
+    F gradient;
+    M parameters, first, second;
+  };
+  std::unique_ptr<Arrays> arrays_;
+};
+
+/// Returns the fraction of values that differ. The host rounds values that it has computed in f64, so that one in some
+/// ten thousand is on the other side of its random number, and is then the other neighbour.
+double different(const std::vector<double>& got, const std::vector<double>& want) {
+  double all = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    all += got[i] == want[i] ? 0 : 1;
+    EXPECT_NEAR(got[i], want[i], 0x1p-7 * std::abs(want[i])) << i;
+  }
+  return all / static_cast<double>(got.size());
+}
+
+TEST_F(Bf16Updates, AreThoseOfTheHostUpToTheRoundingOfF32) {
+  const auto want = on_host();
+  const auto got = on_gpu(norm());
+  EXPECT_LT(different(got.parameters, want.parameters), 1e-3);
+  EXPECT_LT(different(got.first, want.first), 1e-3);
+  EXPECT_LT(different(got.second, want.second), 1e-3);
+  EXPECT_EQ(got.checksum, checksum_of_parameters());
+}
+
+TEST_F(Bf16Updates, GiveTheSameBitsInOneSegmentAndInSeveral) {
+  const auto before = std::tuple(arrays_->parameters.read(), arrays_->first.read(), arrays_->second.read());
+  const auto whole = on_gpu(norm());
+  arrays_->parameters.write(std::get<0>(before)), arrays_->first.write(std::get<1>(before)),
+      arrays_->second.write(std::get<2>(before));
+  EXPECT_EQ(on_gpu(norm(), {64, 4096, 4100}), whole);
+}
+
+TEST_F(Bf16Updates, ChangeNothingIfTheGradientIsNotFinite) {
+  const auto before = std::tuple(arrays_->parameters.read(), arrays_->first.read(), arrays_->second.read());
+  for (const auto& bad : {training::Summary{1, 1, 0}, training::Summary{nan, 0, 0}}) {
+    const auto got = on_gpu(bad);
+    EXPECT_EQ(std::tuple(got.parameters, got.first, got.second), before);
+    EXPECT_EQ(got.checksum, checksum_of_parameters());
   }
 }
 
