@@ -231,10 +231,12 @@ Facts cpu_facts(const Path& root) {
   return facts;
 }
 
+std::optional<double> free_memory_gb(const Path& root) { return host_memory_gb(root, "MemAvailable", "MemFree"); }
+
 Facts memory_facts(const Path& root) {
   Facts facts;
   facts["memory_gb"] = number_fact(host_memory_gb(root, "MemTotal", "MemTotal"));
-  facts["memory_free_gb"] = number_fact(host_memory_gb(root, "MemAvailable", "MemFree"));
+  facts["memory_free_gb"] = number_fact(free_memory_gb(root));
   facts["numa_nodes"] = {};
   if (const auto names = names_in(root / "sys/devices/system/node")) {
     const auto all =

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "node/fact.hpp"
 
@@ -13,6 +14,9 @@ Facts cpu_facts(const std::filesystem::path& root);
 
 /// Returns memory_gb, memory_free_gb, numa_nodes, hugepages_gb, transparent_hugepages; 1 GB = 1e9 bytes.
 Facts memory_facts(const std::filesystem::path& root);
+
+/// Returns the fact memory_free_gb alone.
+std::optional<double> free_memory_gb(const std::filesystem::path& root);
 
 /// Returns facts about the host's DRAM. edac_uncorrected and edac_corrected count errors since the host started and
 /// name their memory controllers. dram_mt_per_s is the lowest configured rate of a DIMM, with the DIMMs of each rate.

@@ -47,6 +47,21 @@ Answer<Modes> modes(const NvmlLibrary& library, const abi::GetPair& function, ab
   return Modes{now != 0, pending != 0};
 }
 
+/// Returns two counters of bytes, of all links if they belong to NVLink.
+Answer<Traffic> traffic(const NvmlLibrary& library, abi::Device device, unsigned sent, unsigned received) {
+  std::array<abi::FieldValue, 2> values{};
+  values[0].field = sent;
+  values[1].field = received;
+  for (auto& value : values) value.scope = abi::all_links;
+  auto why = library.call(abi::field_values, device, static_cast<int>(values.size()), values.data());
+  for (const auto& value : values) {
+    if (why.empty()) why = NvmlLibrary::reason(value.status);
+    if (why.empty() && value.type == abi::as_uint) why = "the counter has only 32 bits";
+  }
+  if (!why.empty()) return Answer<Traffic>::unknown(std::move(why));
+  return Traffic{number_of<std::uint64_t>(values[0]), number_of<std::uint64_t>(values[1])};
+}
+
 }  // namespace
 
 std::string nvml_library(const Environment& environment) {
@@ -311,6 +326,19 @@ Answer<Fabric> NvmlGpu::fabric() const {
   return Fabric{info.state, info.status, info.clique, cluster, info.health_mask};
 }
 
+Answer<Traffic> NvmlGpu::nvlink_traffic() const {
+  // Blackwell has the counters of bytes, earlier GPUs those of KiB.
+  const auto bytes = traffic(*library_, handle(device_), abi::field_nvlink_tx_bytes, abi::field_nvlink_rx_bytes);
+  if (bytes && bytes->sent + bytes->received > 0) return bytes;
+  const auto kib = traffic(*library_, handle(device_), abi::field_nvlink_tx_kib, abi::field_nvlink_rx_kib);
+  if (!kib) return bytes ? bytes : kib;
+  return Traffic{kib->sent * 1024, kib->received * 1024};
+}
+
+Answer<Traffic> NvmlGpu::pcie_traffic() const {
+  return traffic(*library_, handle(device_), abi::field_pcie_tx_bytes, abi::field_pcie_rx_bytes);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // NvmlGpu: modes, memory and processes
 
@@ -337,6 +365,13 @@ Answer<GpuMemory> NvmlGpu::memory() const {
   return convert<GpuMemory>(
       memory, +[](const abi::Memory& m) {
         return GpuMemory{m.total, m.used};
+      });
+}
+
+Answer<Utilization> NvmlGpu::utilization() const {
+  return convert<Utilization>(
+      library_->get<abi::Utilization>(abi::utilization, handle(device_)), +[](const abi::Utilization& u) {
+        return Utilization{u.gpu, u.memory};
       });
 }
 

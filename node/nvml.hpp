@@ -64,6 +64,13 @@ struct Modes {
 struct GpuMemory {
   std::uint64_t total, used;  // bytes; `used` includes the driver's own reservation
 };
+struct Utilization {  // percent of the driver's last sampling period, which is 0.17 to 1 s
+  unsigned gpu;       // time in which a kernel ran
+  unsigned memory;    // time in which the memory was read or written
+};
+struct Traffic {  // bytes since the driver was loaded
+  std::uint64_t sent, received;
+};
 struct GpuProcess {
   unsigned pid;
   std::optional<std::string> name;  // from /proc; nullopt for processes of other users or containers
@@ -120,6 +127,11 @@ class NvmlGpu {
   /// Returns the errors of the first `links` links. Does not query states and speeds, so it can be called frequently.
   std::vector<LinkErrors> link_errors(unsigned links) const;
   Answer<Fabric> fabric() const;
+  /// Returns the payload of all NVLinks.
+  Answer<Traffic> nvlink_traffic() const;
+  /// Returns the traffic of PCIe with its overhead. Unknown if the driver's counters have only 32 bits, because these
+  /// can overflow several times in a second.
+  Answer<Traffic> pcie_traffic() const;
 
   Answer<Modes> mig() const;
   Answer<bool> persistence() const;
@@ -127,6 +139,7 @@ class NvmlGpu {
   Answer<bool> vgpu() const;              // true for a part of a GPU that a hypervisor has divided
   Answer<bool> confidential() const;      // true for confidential computing, in which copies to the host are encrypted
   Answer<GpuMemory> memory() const;
+  Answer<Utilization> utilization() const;
   /// Returns the processes with a compute context, including this one. NVML omits processes that this container cannot
   /// see.
   Answer<std::vector<GpuProcess>> processes() const;

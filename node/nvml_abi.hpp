@@ -28,6 +28,9 @@ inline constexpr unsigned mode_vgpu = 2;  // NVML_GPU_VIRTUALIZATION_MODE_VGPU
 struct Memory {
   Size total, free, used;  // `used` includes the driver's own reservation
 };
+struct Utilization {  // nvmlUtilization_t: percent of the driver's last period of 0.17 to 1 s
+  unsigned gpu, memory;
+};
 struct ProcessInfo {  // nvmlProcessInfo_v2_t, used by the functions _v2 and _v3
   unsigned pid;
   Size used_memory;  // value if it is unknown: not_available
@@ -80,6 +83,10 @@ inline constexpr unsigned max_links = 18;
 inline constexpr unsigned field_memory_temperature = 82, field_nvlink_count = 91, field_nvlink_replay = 161,
                           field_nvlink_recovery = 162, field_nvlink_crc = 163, field_nvlink_speed = 164,
                           field_power_instant = 186, field_recovery_action = 230;
+// Counters of bytes; those of NVLink up to Hopper are in KiB. The scope is the number of a link, or all_links.
+inline constexpr unsigned field_nvlink_tx_kib = 138, field_nvlink_rx_kib = 139, field_nvlink_tx_bytes = 202,
+                          field_nvlink_rx_bytes = 204, field_pcie_tx_bytes = 197, field_pcie_rx_bytes = 198;
+inline constexpr unsigned all_links = ~0U;
 
 /// A function of the library: its name and its type.
 template <class Signature>
@@ -134,6 +141,7 @@ inline constexpr GetUnsigned persistence_mode{"nvmlDeviceGetPersistenceMode"};
 inline constexpr GetUnsigned compute_mode{"nvmlDeviceGetComputeMode"};
 inline constexpr GetUnsigned virtualization_mode{"nvmlDeviceGetVirtualizationMode"};
 inline constexpr Function<Return(ConfidentialState*)> confidential_state{"nvmlSystemGetConfComputeState"};
+inline constexpr Function<Return(Device, Utilization*)> utilization{"nvmlDeviceGetUtilizationRates"};
 inline constexpr Function<Return(Device, Memory*)> memory{"nvmlDeviceGetMemoryInfo"};
 inline constexpr GetProcesses processes{"nvmlDeviceGetComputeRunningProcesses_v3"};
 inline constexpr GetProcesses processes_v2{"nvmlDeviceGetComputeRunningProcesses_v2"};  // name in drivers before 510

@@ -67,6 +67,12 @@ constexpr std::array error_counters{Counter{"link_downed", "link_downed", &Port:
                                     Counter{"symbol_errors", "symbol_error", &Port::symbol_errors},
                                     Counter{"receive_errors", "port_rcv_errors", &Port::receive_errors}};
 
+/// Returns the folder of the counters of a port ("mlx5_3/1").
+Path counters_of(const Path& root, const std::string& port) {
+  const auto slash = port.find('/');
+  return root / "sys/class/infiniband" / port.substr(0, slash) / "ports" / port.substr(slash + 1) / "counters";
+}
+
 /// Reads the settings of an Ethernet interface on which RoCE depends.
 void read_congestion_control(const Path& interface, Port& port) {
   port.mtu = number_of(interface / "mtu");
@@ -194,15 +200,25 @@ std::vector<Port> rails_of(const std::optional<std::vector<Port>>& ports) {
 PortErrors port_errors(const Path& root, const std::vector<std::string>& ports) {
   PortErrors errors;
   for (const auto& port : ports) {
-    const auto slash = port.find('/');
-    const auto folder = root / "sys/class/infiniband" / port.substr(0, slash) / "ports" / port.substr(slash + 1);
     for (const auto& counter : error_counters) {
-      if (const auto count = number_of(folder / "counters" / counter.file)) {
+      if (const auto count = number_of(counters_of(root, port) / counter.file)) {
         errors[port][counter.name] = static_cast<std::uint64_t>(*count);
       }
     }
   }
   return errors;
+}
+
+std::optional<PortTraffic> port_traffic(const Path& root, const std::string& port) {
+  if (port.find('/') == std::string::npos) {
+    const auto statistics = root / "sys/class/net" / port / "statistics";
+    const auto sent = number_of(statistics / "tx_bytes"), received = number_of(statistics / "rx_bytes");
+    return sent && received ? std::optional(PortTraffic{*sent, *received}) : std::nullopt;
+  }
+  constexpr double bytes = 4;  // InfiniBand counts words of 4 bytes (IBTA, PortCountersExtended)
+  const auto counters = counters_of(root, port);
+  const auto sent = number_of(counters / "port_xmit_data"), received = number_of(counters / "port_rcv_data");
+  return sent && received ? std::optional(PortTraffic{*sent * bytes, *received * bytes}) : std::nullopt;
 }
 
 PortErrors grown(const PortErrors& before, const PortErrors& after) {

@@ -29,6 +29,15 @@ using PortErrors = std::map<std::string, ErrorCounts>;
 /// read.
 PortErrors port_errors(const std::filesystem::path& root, const std::vector<std::string>& ports);
 
+/// Bytes that a port or an interface has sent and received.
+struct PortTraffic {
+  double sent = 0, received = 0;
+};
+
+/// Returns the traffic of a port ("mlx5_3/1") or of a network interface ("eth0"); nullopt if the kernel does not report
+/// it. The counters of a RoCE port have the traffic of RDMA, those of its interface have the rest.
+std::optional<PortTraffic> port_traffic(const std::filesystem::path& root, const std::string& port);
+
 /// Returns how much the counters have grown. Omits counters that are not in both arguments.
 PortErrors grown(const PortErrors& before, const PortErrors& after);
 

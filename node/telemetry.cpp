@@ -87,6 +87,14 @@ GpuSummary summary(const std::vector<GpuSample>& samples) {
   return result;
 }
 
+std::vector<std::string> clock_limits(std::uint64_t reasons) {
+  std::vector<std::string> names;
+  for (const auto& [reason, name] : reason_names) {
+    if ((reasons & static_cast<std::uint64_t>(reason)) != 0) names.emplace_back(name);
+  }
+  return names;
+}
+
 ErrorCounts error_counts(const NvmlGpu& gpu, unsigned links) {
   ErrorCounts counts;
   const auto add = [&](const std::string& name, const auto& count) {

@@ -52,6 +52,9 @@ void members(Archive& archive, GpuSummary& gpu) {
 /// Returns means, extremes and fractions of the samples. A field is unknown if no sample has it.
 GpuSummary summary(const std::vector<GpuSample>&);
 
+/// Returns the names of the reasons, as in Throttle (base/gpu_health.hpp). The set is one of bits of ClockReason.
+std::vector<std::string> clock_limits(std::uint64_t reasons);
+
 /// Returns the error counters. Omits those that the driver does not report.
 ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 

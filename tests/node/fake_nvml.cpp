@@ -1,6 +1,8 @@
 // The functions that every version of NVML has, and the answer file; see fake_nvml.hpp.
 #include "tests/node/fake_nvml.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -87,6 +89,7 @@ Reply ask(abi::Device device, const std::string& question) {
   if (first == "unsupported") reply.status = abi::not_supported;
   if (first == "no_permission") reply.status = abi::no_permission;
   if (first == "lost") reply.status = abi::gpu_is_lost;
+  if (first == "hangs") pause();
   return reply;
 }
 
@@ -257,6 +260,9 @@ abi::Return nvmlDeviceGetComputeMode(abi::Device device, unsigned* mode) {
 }
 abi::Return nvmlDeviceGetVirtualizationMode(abi::Device device, unsigned* mode) {
   return numbers(device, "nvmlDeviceGetVirtualizationMode", mode);
+}
+abi::Return nvmlDeviceGetUtilizationRates(abi::Device device, abi::Utilization* utilization) {
+  return numbers(device, "nvmlDeviceGetUtilizationRates", &utilization->gpu, &utilization->memory);
 }
 abi::Return nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
   return numbers(device, "nvmlDeviceGetMemoryInfo", &memory->total, &memory->free, &memory->used);

@@ -8,7 +8,7 @@
 //                                                the last one repeats
 //   * nvmlDeviceGetRemappedRows 1 2 0 0          several values if the function has several
 //   * field:164:3 26562                          a field with its scope
-//   1 nvmlDeviceGetName lost                     or unsupported, no_permission
+//   1 nvmlDeviceGetName lost                     or unsupported, no_permission, hangs
 //   0 nvmlDeviceGetComputeRunningProcesses 4321,2000000000 77,unknown
 //   0 xid none|79                                successive answers to a caller that waits for events
 //

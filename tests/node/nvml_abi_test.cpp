@@ -48,6 +48,9 @@ static_assert(same(confidential_state, nvmlSystemGetConfComputeState));
 static_assert(sizeof(ConfidentialState) == sizeof(nvmlConfComputeSystemState_t));
 static_assert(mode_vgpu == NVML_GPU_VIRTUALIZATION_MODE_VGPU);
 static_assert(same(compute_mode, nvmlDeviceGetComputeMode) && same(memory, nvmlDeviceGetMemoryInfo));
+static_assert(same(utilization, nvmlDeviceGetUtilizationRates) && sizeof(Utilization) == sizeof(nvmlUtilization_t));
+static_assert(field_nvlink_tx_kib == NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX);
+static_assert(field_nvlink_rx_kib == NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX);
 static_assert(same(processes, nvmlDeviceGetComputeRunningProcesses_v3));
 static_assert(same(field_values, nvmlDeviceGetFieldValues));
 static_assert(same(event_set_create, nvmlEventSetCreate) && same(event_set_free, nvmlEventSetFree));
@@ -96,6 +99,14 @@ static_assert(fabric_info_version == nvmlGpuFabricInfo_v2 && same(fabric, nvmlDe
 #endif
 #ifdef NVML_FI_DEV_POWER_INSTANT
 static_assert(field_power_instant == NVML_FI_DEV_POWER_INSTANT);
+#ifdef NVML_FI_DEV_PCIE_COUNT_TX_BYTES  // since CUDA 12.3
+static_assert(field_pcie_tx_bytes == NVML_FI_DEV_PCIE_COUNT_TX_BYTES);
+static_assert(field_pcie_rx_bytes == NVML_FI_DEV_PCIE_COUNT_RX_BYTES);
+#endif
+#ifdef NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES  // since CUDA 12.6
+static_assert(field_nvlink_tx_bytes == NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES);
+static_assert(field_nvlink_rx_bytes == NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES);
+#endif
 #ifdef NVML_FI_DEV_GET_GPU_RECOVERY_ACTION  // since CUDA 12.8
 static_assert(field_recovery_action == NVML_FI_DEV_GET_GPU_RECOVERY_ACTION);
 #endif
