@@ -92,8 +92,8 @@ void check(const StepShape& s) {
                     "seq:{} or less",
                     m.context, s.seq, m.context));
   }
-  if (s.quantized && (s.trains != Trains::adapters || s.path != AdapterPath::augmented)) {
-    throw std::invalid_argument("dtype:fp8 is for frozen weights with adapters: choose lora_step");
+  if (s.quantized && s.trains == Trains::adapters && s.path != AdapterPath::augmented) {
+    throw std::invalid_argument("products in fp8 include the adapters: choose AdapterPath::augmented");
   }
   if (m.norms_before()) return;
   if (s.trains == Trains::adapters) {

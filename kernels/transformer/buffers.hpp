@@ -38,9 +38,9 @@ struct StepShape {
   /// together (part_of), and this rank is one of them. Between projections each rank has a part of the tokens (sequence
   /// parallel, Korthikanti et al. 2022, arXiv 2205.05198).
   int tensor = 1, tensor_rank = 0;
-  /// Products of frozen weights with their adapters, forward and for the gradient of their input, in 8-bit floats with
-  /// one factor for each row. The head's product is quantized only forward: its gradient has a few large values and
-  /// many small ones in each row.
+  /// Products of the layers' projections in 8-bit floats with one factor for each row: of frozen weights with their
+  /// adapters, forward and for the gradient of their input; of trained weights, also for their own gradient. A frozen
+  /// head's product is quantized only forward: its gradient has a few large values and many small ones in each row.
   bool quantized = false;
 
   std::size_t tokens() const { return batch * seq; }  // number of tokens in a micro-batch
@@ -90,7 +90,8 @@ struct Buffers {
     NormWeights<Element> norm1, norm2;
     std::array<Matrix<Element>, linears.size()> weights;
     std::array<Element*, linears.size()> biases = {};
-    /// [W | sB] by rows and [W ; A] by columns, if products are quantized.
+    /// [W | sB] by rows and [W ; A] by columns, if products are quantized. All trained weights use the same memory in
+    /// turn, because each is quantized once for the forward pass and once for the backward pass of a micro-batch.
     std::array<QuantizedRows, linears.size()> quantized = {}, transposed = {};
   };
 
@@ -146,6 +147,7 @@ struct Buffers {
   QuantizedRows quantized_head;     // by rows, if products are quantized
   Element* columns = nullptr;       // some columns of quantized weights, for their check
   QuantizedRows quantized;          // memory for the quantized input of a product, if products are quantized
+  QuantizedRows second;             // the same for the second operand of the gradient of trained weights
   Matrix<Element> embedding, head;  // vocab x hidden; one matrix if tied
   Matrix<Element> positions;        // context x hidden, if learned
   Element* head_bias = nullptr;
@@ -179,7 +181,13 @@ struct Buffers {
   }
 
   static QuantizedRows quantized_matrix(Arena& arena, const std::string& name, std::size_t rows, std::size_t cols) {
-    return {{arena.take<std::uint8_t>("quantized " + name, rows * cols), rows, cols, cols},
+    auto matrix = quantized_memory(arena, name, rows * cols, rows);
+    matrix.values = {matrix.values.data, rows, cols, cols};
+    return matrix;
+  }
+  /// Takes memory for quantized rows of any width.
+  static QuantizedRows quantized_memory(Arena& arena, const std::string& name, std::size_t values, std::size_t rows) {
+    return {{arena.take<std::uint8_t>("quantized " + name, values), 1, values, values},
             arena.take<float>("factors of " + name, rows)};
   }
 
@@ -362,10 +370,27 @@ struct Buffers {
     narrow = matrix(arena, "narrow scratch", tokens, std::max(m.hidden, m.q_width()));
     d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
     if (!s.quantized) return;
-    std::size_t widest = 0;
-    for (const auto& f : shape) widest = std::max(widest, std::max(f.in, f.out) + f.rank_total);
-    quantized = quantized_matrix(arena, "input", tokens, widest);
-    columns = arena.take<Element>("columns of weights", widest * columns_at_once);
+    std::size_t widest = 0, widest_in = 0, largest = 0;
+    for (const auto& f : shape) {
+      widest = std::max(widest, std::max(f.in, f.out) + f.rank_total);
+      widest_in = std::max(widest_in, f.in);
+      largest = std::max(largest, f.in * f.out);
+    }
+    const bool trained = s.trains == Trains::all;
+    const auto highest = trained ? std::max(tokens, widest) : widest;  // of columns that become rows
+    quantized = quantized_memory(arena, "input", tokens * widest, trained ? highest : tokens);
+    columns = arena.take<Element>("columns of weights", highest * columns_at_once);
+    if (!trained) return;
+    second = quantized_memory(arena, "second operand", tokens * widest_in, widest_in);
+    const auto weights = quantized_memory(arena, "weights", largest, widest);
+    for (auto& layer : layers) {
+      for (const auto linear : linears) {
+        const auto at = static_cast<std::size_t>(linear);
+        const auto& f = shape[at];
+        layer.quantized[at] = {{weights.values.data, f.out, f.in, f.in}, weights.scales};
+        layer.transposed[at] = {{weights.values.data, f.in, f.out, f.out}, weights.scales};
+      }
+    }
   }
 };
 

@@ -34,7 +34,7 @@ class Layers {
       gather_tokens(n);
     };
     if (before) norm(residual(l), weights.norm1, k.n1, k.norm1);
-    places_.linear(l, Linear::qkv).forward(ops_, before ? k.n1 : buffers_.x[l], k.u_qkv, Product{.d = k.qkv});
+    project(places_.linear(l, Linear::qkv), before ? k.n1 : buffers_.x[l], k.u_qkv, k.qkv);
     rotate(k.qkv, Rotation::forward);
     // Transfers of the next layers start here, so that they overlap with attention, which needs fewer multiprocessors
     // than a product.
@@ -47,7 +47,7 @@ class Layers {
     } else {
       norm(k.middle, weights.norm1, k.n1, k.norm1);
     }
-    places_.linear(l, Linear::gate_up).forward(ops_, mlp_input(k), k.u_gate_up, Product{.d = k.gate_up});
+    project(places_.linear(l, Linear::gate_up), mlp_input(k), k.u_gate_up, k.gate_up);
     if (m.mlp == Mlp::swiglu) {
       ops_.swiglu(k.gate_up, k.h);
     } else {
@@ -82,6 +82,7 @@ class Layers {
     gather_tokens(dx);
     const auto& down = places_.linear(l, Linear::down);
     down.expand(ops_, dx, k.u_down, accumulate);
+    down.quantize_columns(ops_);
     down.input_gradient(ops_, dx, wide);
     if (m.mlp == Mlp::swiglu) {
       ops_.swiglu_backward(k.gate_up, wide, rebuild);  // k.h is then the same as `wide`
@@ -102,6 +103,7 @@ class Layers {
 
     const auto& o = places_.linear(l, Linear::o);
     o.expand(ops_, dx, k.u_o, accumulate);
+    o.quantize_columns(ops_);
     o.input_gradient(ops_, dx, narrow(part_.q_width()));
     o.weight_gradient(ops_, dx, k.attended, accumulate, own(dx));
 
@@ -140,34 +142,52 @@ class Layers {
     if (n) gather_tokens(n);
   }
 
-  /// Queues the quantized products of layer 0 again, each with the input that the last step has left, which is lost
-  /// afterwards. Calls body(product, input) after each product, with the source of its quantized input.
+  /// The values that are quantized: the rows of a matrix, or its columns. A factor may be larger than its row needs if
+  /// it `may_exceed`.
+  struct Source {
+    Matrix<Element> values;
+    bool by_columns = false, may_exceed = false;
+  };
+
+  /// Queues the quantized products of layer 0 again, each with the input that the last step has left. The input and the
+  /// gradients of weights are lost afterwards. Calls body(product, source of a, source of b) after each product.
   template <class Body>
   void repeat_quantized(const Body& body) {
     const auto& k = kept(0);
     const auto& wide = buffers_.wide;
     const auto hidden = narrow(shape_.model.hidden), attended = narrow(part_.q_width());
+    weights_.use(shape_.model.layers);
     const auto back = [&](Linear which, Matrix<Element> dy, Matrix<Element> to) {
       const auto& projection = places_.linear(0, which);
-      ops_.requantize_transposed(projection.with_a(), projection.linear().out,
-                                 buffers_.layers[0].transposed[at(which)]);
+      projection.quantize_columns(ops_);
       const auto input = widened(dy, projection.linear().rank_total);
       const auto product = projection.quantized_input_gradient(ops_, input, to);
       ops_.gemm(product);
-      body(product, input);
+      body(product, Source{input}, Source{projection.with_a(), true, !projection.is_trained()});
     };
     back(Linear::down, buffers_.dx, {wide.data, wide.rows, part_.intermediate, part_.intermediate});
     back(Linear::gate_up, k.gate_up, hidden);
     back(Linear::o, buffers_.dx, attended);
     back(Linear::qkv, buffers_.d_qkv, hidden);
+    const auto gradient = [&](Linear which, Matrix<Element> dy, Matrix<Element> x) {
+      const auto& projection = places_.linear(0, which);
+      if (!projection.is_trained()) return;
+      const auto product = projection.quantized_weight_gradient(ops_, dy, x, false);
+      ops_.gemm(product);
+      body(product, Source{dy, true}, Source{x, true});
+    };
+    gradient(Linear::down, buffers_.dx, k.h);
+    gradient(Linear::gate_up, k.gate_up, mlp_input(k));
+    gradient(Linear::o, buffers_.dx, k.attended);
+    gradient(Linear::qkv, buffers_.d_qkv, k.n1);
     const auto forth = [&](Linear which, Matrix<Element> x, Matrix<Element> to) {
       const auto& projection = places_.linear(0, which);
-      ops_.requantize(projection.with_b(), projection.linear().in, buffers_.layers[0].quantized[at(which)]);
+      projection.quantize_rows(ops_);
       const auto input = widened(x, projection.linear().rank_total);
       const auto product =
           projection.quantized_forward(ops_, input, {.d = to, .bias = buffers_.layers[0].biases[at(which)]});
       ops_.gemm(product);
-      body(product, input);
+      body(product, Source{input}, Source{projection.with_b(), false, !projection.is_trained()});
     };
     forth(Linear::qkv, k.n1, k.qkv);
     forth(Linear::o, k.attended, hidden);
@@ -203,10 +223,16 @@ class Layers {
   using Product = Gemm<Element, Element>;
   using Kept = typename Buffers<Element, Master>::Kept;
 
+  void project(const Projection<Ops>& projection, Matrix<Element> x, Matrix<Element> u, Matrix<Element> to) {
+    projection.quantize_rows(ops_);
+    projection.forward(ops_, x, u, Product{.d = to});
+  }
+
   /// Computes to = residual + the projection of x, for this rank's tokens. In a tensor parallel group, each rank
   /// computes its part of the sum for all tokens; it adds the residual and the bias only for its own tokens.
   void add_projected(const Projection<Ops>& projection, Matrix<Element> x, Matrix<Element> u, Matrix<Element> residual,
                      Matrix<Element> to) {
+    projection.quantize_rows(ops_);
     for (int r = 0; r < shape_.tensor; ++r) {
       const bool mine = r == shape_.tensor_rank;
       projection.forward(
@@ -222,6 +248,7 @@ class Layers {
   void input_gradient(const Projection<Ops>& projection, Matrix<Element> dy) {
     const bool add = !shape_.model.norms_before();
     const auto to = add ? buffers_.dx : narrow(shape_.model.hidden);
+    projection.quantize_columns(ops_);
     for (int r = 0; add && r < shape_.tensor; ++r) {
       projection.input_gradient(ops_, tokens_of(r, dy), tokens_of(r, to), r == shape_.tensor_rank);
     }

@@ -32,9 +32,11 @@ class Projection {
     std::array<Matrix<Master>, modules> b = {};  // one matrix for each module
   };
 
-  /// Quantized weights, by rows and by columns, and memory for quantized inputs. Null: products are not quantized.
+  /// Quantized weights, by rows and by columns, and memory for quantized operands: the input of a product, and the
+  /// second operand of the gradient of trained weights. Null: products are not quantized. Projections with trained
+  /// weights share all of this memory.
   struct Quantized {
-    QuantizedRows weights, transposed, input;
+    QuantizedRows weights, transposed, input, second;
   };
 
   /// `shape` and `linear` must outlive it.
@@ -48,9 +50,10 @@ class Projection {
         gradients_(gradients),
         quantized_(quantized) {}
 
-  /// Quantizes the frozen weights with the adapters. Later, only the adapters are quantized again.
+  /// Quantizes the frozen weights with the adapters. Later, only the adapters are quantized again. Trained weights are
+  /// quantized before each use.
   void quantize_weights(Ops& ops) const {
-    if (!is_quantized()) return;
+    if (!is_quantized() || is_trained()) return;
     for (const auto& rows : {quantized_.weights, quantized_.transposed}) {
       ops.set_bytes(rows.scales, 0, rows.values.rows * sizeof(float));
     }
@@ -58,7 +61,20 @@ class Projection {
     ops.requantize_transposed(with_a(), f_.out, quantized_.transposed);
   }
 
-  /// Computes Y = X W' + b + U (sB)', plus the addition that `y` describes. Omits b if another rank adds it.
+  /// Quantize what has changed in the weights for the products that follow: forward, or for the gradient of the input.
+  void quantize_rows(Ops& ops) const {
+    if (!is_quantized()) return;
+    if (is_trained()) return ops.quantize(with_b(), quantized_.weights);
+    if (f_.rank_total > 0) ops.requantize(with_b(), f_.in, quantized_.weights);
+  }
+  void quantize_columns(Ops& ops) const {
+    if (!is_quantized()) return;
+    if (is_trained()) return ops.quantize_transposed(with_a(), quantized_.transposed);
+    if (f_.rank_total > 0) ops.requantize_transposed(with_a(), f_.out, quantized_.transposed);
+  }
+
+  /// Computes Y = X W' + b + U (sB)', plus the addition that `y` describes. Omits b if another rank adds it. Call
+  /// quantize_rows before.
   void forward(Ops& ops, Matrix<Element> x, Matrix<Element> u, Product y, bool biased = true) const {
     compress(ops, x, u);
     if (biased) y.bias = bias_;
@@ -70,10 +86,7 @@ class Projection {
       y.b = with_b();
       if (!is_quantized()) return ops.gemm(y);
     }
-    if (is_quantized()) {
-      if (f_.rank_total > 0) ops.requantize(with_b(), f_.in, quantized_.weights);  // the adapters have changed
-      return ops.gemm(quantized_forward(ops, f_.rank_total > 0 ? y.a : x, y));
-    }
+    if (is_quantized()) return ops.gemm(quantized_forward(ops, f_.rank_total > 0 ? y.a : x, y));
     y.a = x;
     y.b = weights_.block(0, 0, f_.out, f_.in);
     ops.gemm(y);
@@ -114,13 +127,10 @@ class Projection {
     }
   }
 
-  /// Computes dX = dY W + dU A, and adds it to the previous value if `add`.
+  /// Computes dX = dY W + dU A, and adds it to the previous value if `add`. Call quantize_columns before.
   void input_gradient(Ops& ops, Matrix<Element> dy, Matrix<Element> d_input, bool add = false) const {
     const double beta = add ? 1 : 0;
-    if (is_quantized()) {
-      if (f_.rank_total > 0) ops.requantize_transposed(with_a(), f_.out, quantized_.transposed);
-      return ops.gemm(quantized_input_gradient(ops, widened(dy, f_.rank_total), d_input, add));
-    }
+    if (is_quantized()) return ops.gemm(quantized_input_gradient(ops, widened(dy, f_.rank_total), d_input, add));
     if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
       return ops.gemm(Product{.d = d_input, .a = widened(dy, f_.rank_total), .b = with_a(), .beta = beta});
     }
@@ -137,7 +147,9 @@ class Projection {
       ops.gemm(GradientProduct{.d = d, .a = left, .a_transposed = true, .b = x, .beta = accumulate ? 1.0 : 0.0});
     };
     if (f_.rank_total > 0) product(gradients_.a, room_behind(dy, f_.rank_total));
-    if (gradients_.weight) product(gradients_.weight, dy);
+    if (gradients_.weight) {
+      is_quantized() ? ops.gemm(quantized_weight_gradient(ops, dy, x, accumulate)) : product(gradients_.weight, dy);
+    }
     if (gradients_.bias != nullptr) ops.sum_rows(own ? own : dy, accumulate, gradients_.bias);
   }
 
@@ -160,6 +172,20 @@ class Projection {
             .c = add ? d_input.data : nullptr,
             .accumulation = Accumulation::exact};
   }
+  /// Quantizes the columns of dY and X, and returns the product that computes the gradient of the trained weights.
+  QuantizedGemm<Element, Master> quantized_weight_gradient(Ops& ops, Matrix<const Element> dy, Matrix<const Element> x,
+                                                           bool accumulate) const {
+    const auto columns = [&ops](Matrix<const Element> m, QuantizedRows to) {
+      to.values = {to.values.data, m.cols, m.rows, m.rows};
+      ops.quantize_transposed(m, to);
+      return to;
+    };
+    return {.d = gradients_.weight,
+            .a = columns(dy, quantized_.input),
+            .b = columns(x, quantized_.second),
+            .c = accumulate ? gradients_.weight.data : nullptr,
+            .accumulation = Accumulation::exact};
+  }
 
   // Locations of its parts.
   Matrix<Element> a() const { return weights_.block(f_.out, 0, f_.rank_total, f_.in); }
@@ -171,6 +197,7 @@ class Projection {
   Matrix<Element> with_a() const { return weights_.block(0, 0, f_.out + f_.rank_total, f_.in); }
   Matrix<Element> with_b() const { return weights_.block(0, 0, f_.out, f_.in + f_.rank_total); }
   const FusedLinear& linear() const { return f_; }
+  bool is_trained() const { return static_cast<bool>(gradients_.weight); }
 
  private:
   bool is_quantized() const { return static_cast<bool>(quantized_.weights.values); }

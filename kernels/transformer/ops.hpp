@@ -69,11 +69,11 @@ struct QuantizedRows {
 enum class Accumulation { fast, exact };
 
 /// D = A B' + C + bias. C has D's stride, and the bias one element for each column of D; null: 0.
-template <class Element>
+template <class Element, class Out = Element>
 struct QuantizedGemm {
-  Matrix<Element> d;
+  Matrix<Out> d;
   QuantizedRows a, b;
-  const Element* c = nullptr;
+  const Out* c = nullptr;
   const Element* bias = nullptr;
   Accumulation accumulation = Accumulation::fast;
 };
@@ -220,6 +220,7 @@ concept TrainingOps = requires(
     const Bf16State<typename Ops::Element, typename Ops::Master>& bf16_state,
     const std::function<void()>& queue,
     const Choices& remembered, Choices* chosen, const QuantizedGemm<typename Ops::Element>& quantized_product,
+    const QuantizedGemm<typename Ops::Element, typename Ops::Master>& quantized_gradient_product,
     const QuantizedRows& rows) {
 
   // Setup. Operations of the setup may wait and allocate.
@@ -282,11 +283,13 @@ concept TrainingOps = requires(
   ops.gemm(gradient_product);  // D in Master: gradients of weights
 
   ops.gemm(quantized_product);
+  ops.gemm(quantized_gradient_product);
   /// Returns the unit roundoffs of a quantized product with a sum of n terms.
   { ops.quantized_errors(n, Accumulation::fast) } -> std::same_as<ProductErrors>;
 
-  /// Quantizes each row of a matrix.
+  /// Quantize each row of a matrix, or each column, which becomes a row.
   ops.quantize(cem, rows);
+  ops.quantize_transposed(cem, rows);
   /// Quantize again what has changed: the columns of a matrix from n on; or the rows from n on of a matrix whose columns
   /// are the quantized rows. See requantize_rows and requantize_transposed of quantize.hpp.
   ops.requantize(cem, n, rows);

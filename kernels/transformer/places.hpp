@@ -102,8 +102,9 @@ class Places {
       gradients.b[static_cast<std::size_t>(part.module)] = of(Kind::b, part.module);
     }
     gradients.a.rows = f.rank_total;  // the rows of all parts, which are adjacent
-    return {shape_,           f,         layer.weights[at],
-            layer.biases[at], gradients, {layer.quantized[at], layer.transposed[at], buffers_.quantized}};
+    return {
+        shape_,           f,         layer.weights[at],
+        layer.biases[at], gradients, {layer.quantized[at], layer.transposed[at], buffers_.quantized, buffers_.second}};
   }
 
   const StepShape& shape_;

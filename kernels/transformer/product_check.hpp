@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/check.hpp"
@@ -15,8 +16,8 @@ namespace shakedown::training {
 
 /// Returns the elements of some rows on the device, one row after the other.
 template <class Ops, class T>
-std::vector<T> copy_rows_out(Ops& ops, Matrix<const T> m, std::size_t row, std::size_t rows) {
-  std::vector<T> raw(rows * m.cols);
+std::vector<std::remove_const_t<T>> copy_rows_out(Ops& ops, Matrix<T> m, std::size_t row, std::size_t rows) {
+  std::vector<std::remove_const_t<T>> raw(rows * m.cols);
   const std::size_t at_once = m.stride == m.cols ? rows : 1;
   for (std::size_t r = 0; r < rows; r += at_once) {
     ops.copy_out(raw.data() + r * m.cols, m.data + (row + r) * m.stride, at_once * m.cols * sizeof(T));
@@ -24,17 +25,23 @@ std::vector<T> copy_rows_out(Ops& ops, Matrix<const T> m, std::size_t row, std::
   return raw;
 }
 
-template <class Ops>
-std::vector<double> read_rows(Ops& ops, Matrix<const typename Ops::Element> m, std::size_t row, std::size_t rows = 1) {
+template <class Ops, class T>
+std::vector<double> read_rows(Ops& ops, Matrix<T> m, std::size_t row, std::size_t rows = 1) {
   const auto raw = copy_rows_out(ops, m, row, rows);
   std::vector<double> values(raw.size());
-  for (std::size_t i = 0; i < raw.size(); ++i) values[i] = Ops::to_double(raw[i]);
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    if constexpr (std::is_same_v<std::remove_const_t<T>, typename Ops::Element>) {
+      values[i] = Ops::to_double(raw[i]);
+    } else {
+      values[i] = static_cast<double>(raw[i]);
+    }
+  }
   return values;
 }
 
 template <class Ops>
 std::vector<double> read_rows(Ops& ops, const QuantizedRows& q, std::size_t row, std::size_t rows = 1) {
-  const auto raw = copy_rows_out(ops, Matrix<const std::uint8_t>(q.values), row, rows);
+  const auto raw = copy_rows_out(ops, q.values, row, rows);
   std::vector<float> scales(rows);
   ops.copy_out(scales.data(), q.scales + row, rows * sizeof(float));
   std::array<double, 256> value_of{};
@@ -65,7 +72,7 @@ void check_quantized(Ops& ops, Checker& checker, const QuantizedRows& q, const S
     const float least = row_scale(detail::largest_size(values.data(), values.size()), q.type);
     const std::size_t place = row * values.size();
     checker.expect_equal(place, scale, may_exceed && scale > least ? scale : least);
-    const auto codes = copy_rows_out(ops, Matrix<const std::uint8_t>(q.values), row, 1);
+    const auto codes = copy_rows_out(ops, q.values, row, 1);
     for (std::size_t c = 0; c < codes.size(); ++c) {
       checker.expect_equal(place + c, int{codes[c]}, int{quantized(values[c], 1 / scale, q.type)});
     }
@@ -75,18 +82,19 @@ void check_quantized(Ops& ops, Checker& checker, const QuantizedRows& q, const S
 /// Compares sampled rows of D with X W' + residual + bias. `inner` is the number of columns of X and W; a residual or
 /// bias that is null is 0. `activation` is applied to the sum; its slope is at most 1.13, that of GELU. The sampled
 /// rows are in the innermost loop, because one sum alone would wait for each of its additions.
-template <class Ops, class Operand>
-void check_product(Ops& ops, Checker& checker, const Operand& x, const Operand& w, std::size_t inner,
-                   Matrix<const typename Ops::Element> d, Matrix<const typename Ops::Element> residual,
-                   const typename Ops::Element* bias, const ProductErrors& errors,
-                   double (*activation)(double) = nullptr) {
+template <class Ops, class Operand, class Out>
+void check_product(Ops& ops, Checker& checker, const Operand& x, const Operand& w, std::size_t inner, Matrix<Out> d,
+                   Matrix<const typename Ops::Element> residual, const typename Ops::Element* bias,
+                   const ProductErrors& errors, double (*activation)(double) = nullptr) {
   constexpr std::size_t max_sampled_rows = 4, rows_at_once = 256;
   const auto rows = sampled_rows(d.rows);
   const std::size_t outputs = d.cols;
+  using Biases = Matrix<const typename Ops::Element>;
   std::vector<double> inputs(inner * max_sampled_rows);
   std::array<double, max_sampled_rows> input_norm{};
   std::vector<std::vector<double>> got, added;
-  const auto biases = bias == nullptr ? std::vector<double>(outputs) : read_rows(ops, {bias, 1, outputs, outputs}, 0);
+  const auto biases =
+      bias == nullptr ? std::vector<double>(outputs) : read_rows(ops, Biases{bias, 1, outputs, outputs}, 0);
   for (std::size_t t = 0; const auto row : rows) {
     const auto input = read_rows(ops, x, row);
     for (std::size_t l = 0; l < inner; ++l) {

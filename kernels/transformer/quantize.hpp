@@ -76,6 +76,16 @@ void quantize_rows(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, floa
   }
 }
 
+/// Quantizes each column of x, with one factor for each. The columns become the rows of `to`.
+template <class T>
+void quantize_transposed(Matrix<const T> x, Float8 type, Matrix<std::uint8_t> to, float* scales) {
+  std::vector<T> column(x.rows);
+  for (std::size_t c = 0; c < x.cols; ++c) {
+    for (std::size_t r = 0; r < x.rows; ++r) column[r] = x.data[r * x.stride + c];
+    quantize_rows(Matrix<const T>{column.data(), 1, x.rows, x.rows}, type, to.row_range(c, 1), scales + c);
+  }
+}
+
 /// Quantizes the columns from `first` on again, with the factor of their row. If a value there needs a larger factor,
 /// quantizes the whole row again, with a factor that leaves the values room to grow. A factor of 0 is too small for any
 /// row.

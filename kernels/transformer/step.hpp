@@ -4,9 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/transformer/gradient_sums.hpp"
@@ -131,7 +133,7 @@ class TrainingStep {
     for (std::size_t l = 0; l < shape_.model.layers; ++l) {
       for (const auto linear : linears) places_.linear(l, linear).quantize_weights(ops_);
     }
-    if (shape_.quantized) ops_.quantize(buffers_.head, buffers_.quantized_head);
+    if (buffers_.quantized_head.values) ops_.quantize(buffers_.head, buffers_.quantized_head);
     weights_.go_alone();
     weights_.exchange();
     for (auto u = buffers_.units.size(); u-- > 0;) {
@@ -260,26 +262,26 @@ class TrainingStep {
   /// Compares the quantized products and weights of a layer with the host, after a step. Scratch memory and activations
   /// are lost afterwards. Waits.
   Check check_quantized_products() {
+    using Source = typename Layers<Ops>::Source;
     Checker checker;
-    const auto check_one = [&](const QuantizedGemm<Element>& g, Matrix<Element> input) {
-      check_quantized(ops_, checker, g.a, rows_of(input), false);
-      check_product(ops_, checker, g.a, g.b, g.a.values.cols, Matrix<const Element>(g.d), {}, g.bias,
-                    ops_.quantized_errors(g.a.values.cols, g.accumulation));
+    const auto check_rows = [&](const QuantizedRows& rows, const Source& of) {
+      of.by_columns ? check_quantized(ops_, checker, rows, columns_of(of.values), of.may_exceed)
+                    : check_quantized(ops_, checker, rows, rows_of(of.values), of.may_exceed);
+    };
+    const auto check_one = [&]<class Out>(const QuantizedGemm<Element, Out>& g, const Source& a, const Source& b) {
+      check_rows(g.a, a);
+      check_rows(g.b, b);
+      auto errors = ops_.quantized_errors(g.a.values.cols, g.accumulation);
+      if constexpr (!std::is_same_v<Out, Element>) errors.u_out = std::numeric_limits<Out>::epsilon() / 2;
+      check_product(ops_, checker, g.a, g.b, g.a.values.cols, g.d, {}, g.bias, errors);
     };
     layers_.repeat_quantized(check_one);
-    const auto& layer = buffers_.layers[0];
-    for (const auto linear : linears) {
-      const auto at = static_cast<std::size_t>(linear);
-      const auto& projection = places_.linear(0, linear);
-      check_quantized(ops_, checker, layer.quantized[at], rows_of(projection.with_b()), true);
-      check_quantized(ops_, checker, layer.transposed[at], columns_of(projection.with_a()), true);
-    }
+    if (!buffers_.quantized_head.values) return checker.result();
     const auto rows = std::min(shape_.loss_chunk, shape_.tokens());
     const auto normed = layers_.narrow(shape_.model.hidden).row_range(0, rows);
     const auto product = quantized_logits(normed, buffers_.logits.row_range(0, rows));
     ops_.gemm(product);
-    check_one(product, normed);
-    check_quantized(ops_, checker, buffers_.quantized_head, rows_of(buffers_.head), false);
+    check_one(product, Source{normed}, Source{buffers_.head});
     return checker.result();
   }
 
@@ -394,7 +396,7 @@ class TrainingStep {
       const auto rows = normed.row_range(first, count);
       const auto logits = buffers_.logits.row_range(0, count);
       const bool accumulate = adds() || first > 0;
-      if (shape_.quantized) {
+      if (buffers_.quantized_head.values) {
         ops_.gemm(quantized_logits(rows, logits));
       } else {
         ops_.gemm(

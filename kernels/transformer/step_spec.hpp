@@ -19,7 +19,7 @@ struct StepSpec {
   std::string model;  // a training::preset
   int batch = 1, seq = 1;
   /// Type of weights and activations; gradients and trainable parameters are f32, or f64 with f64. fp8_e4m3: products
-  /// of frozen weights in fp8 (StepShape::quantized); the rest is bf16 (host: f32).
+  /// of the layers' weights in fp8 (StepShape::quantized); the rest is bf16 (host: f32).
   DType dtype = DType::bf16;
   int ranks = 1;
   int accumulation = 1;

@@ -39,7 +39,11 @@ void require_whole_vectors(const training::StepShape& shape) {
     constexpr std::size_t float8_vector = 16;  // cuBLASLt needs rows of whole vectors of 16 bytes
     require("a hidden size", m.hidden, float8_vector);
     require("an intermediate size", m.intermediate, float8_vector);
-    require("a rank of the adapters", shape.lora.rank, float8_vector);
+    if (shape.trains == training::Trains::adapters) {
+      require("a rank of the adapters", shape.lora.rank, float8_vector);
+    } else {
+      require("a number of tokens in a micro-batch", shape.tokens(), float8_vector);  // rows of the gradient's products
+    }
   }
   if (shape.trains == training::Trains::adapters) require("a rank of the adapters", shape.lora.rank, vector_width);
 }
@@ -325,6 +329,7 @@ Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name(
 void CudaOps::gemm(const training::Gemm<Element, Element>& g) { products_.multiply(g); }
 void CudaOps::gemm(const training::Gemm<Element, Master>& g) { products_.multiply(g); }
 void CudaOps::gemm(const training::QuantizedGemm<Element>& product) { products_.multiply(product); }
+void CudaOps::gemm(const training::QuantizedGemm<Element, Master>& product) { products_.multiply(product); }
 
 training::ProductErrors CudaOps::quantized_errors(std::size_t inner, training::Accumulation accumulation) {
   const auto k = static_cast<int>(inner);
@@ -339,6 +344,9 @@ training::ProductErrors CudaOps::quantized_errors(std::size_t inner, training::A
 
 void CudaOps::quantize(Matrix<const Element> x, const training::QuantizedRows& to) {
   cuda::quantize(gpu_.stream(), x, quantized(to));
+}
+void CudaOps::quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to) {
+  cuda::quantize_transposed(gpu_.stream(), x, quantized(to));
 }
 void CudaOps::requantize_transposed(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to) {
   cuda::requantize_transposed(gpu_.stream(), x, first, quantized(to));

@@ -109,8 +109,10 @@ class CudaOps {
   void gemm(const training::Gemm<Element, Element>&);
   void gemm(const training::Gemm<Element, Master>&);
   void gemm(const training::QuantizedGemm<Element>&);
+  void gemm(const training::QuantizedGemm<Element, Master>&);
   static training::ProductErrors quantized_errors(std::size_t inner, training::Accumulation);
   void quantize(Matrix<const Element> x, const training::QuantizedRows& to);
+  void quantize_transposed(Matrix<const Element> x, const training::QuantizedRows& to);
   void requantize(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to);
   void requantize_transposed(Matrix<const Element> x, std::size_t first, const training::QuantizedRows& to);
   void copy(Matrix<const Element> from, Matrix<Element> to);

@@ -23,6 +23,9 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(value & (~value + 1));
 }
 
+template <class Out>
+constexpr cudaDataType_t output_type = std::is_same_v<Out, float> ? CUDA_R_32F : CUDA_R_16BF;
+
 /// True for a product of an adapter, which is limited by memory bandwidth if enough multiprocessors participate.
 bool is_thin(const MatmulShape& shape) {
   constexpr std::uint64_t max_thin_extent = 512;
@@ -58,15 +61,14 @@ MatmulShape matmul_shape(const training::Gemm<Bf16, Out>& g) {
                          std::uint64_t stride) {
     return transposed ? MatmulMatrix{type, rows, cols, stride} : MatmulMatrix{type, cols, rows, stride};
   };
-  MatmulShape shape{
-      CUBLAS_COMPUTE_32F,
-      CUDA_R_32F,
-      matrix(CUDA_R_16BF, g.b_transposed, inner, g.d.cols, g.b.stride),
-      matrix(CUDA_R_16BF, g.a_transposed, g.d.rows, inner, g.a.stride),
-      matrix(std::is_same_v<Out, float> ? CUDA_R_32F : CUDA_R_16BF, false, g.d.rows, g.d.cols, g.d.stride),
-      g.b_transposed,
-      g.a_transposed,
-      Products::workspace_bytes};
+  MatmulShape shape{CUBLAS_COMPUTE_32F,
+                    CUDA_R_32F,
+                    matrix(CUDA_R_16BF, g.b_transposed, inner, g.d.cols, g.b.stride),
+                    matrix(CUDA_R_16BF, g.a_transposed, g.d.rows, inner, g.a.stride),
+                    matrix(output_type<Out>, false, g.d.rows, g.d.cols, g.d.stride),
+                    g.b_transposed,
+                    g.a_transposed,
+                    Products::workspace_bytes};
   shape.adds = g.beta != 0;
   shape.bias = g.bias != nullptr;
   shape.gelu = g.gelu;
@@ -77,7 +79,8 @@ MatmulShape matmul_shape(const training::Gemm<Bf16, Out>& g) {
 template MatmulShape matmul_shape(const training::Gemm<Bf16, Bf16>&);
 template MatmulShape matmul_shape(const training::Gemm<Bf16, float>&);
 
-MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
+template <class Out>
+MatmulShape matmul_shape(const training::QuantizedGemm<Bf16, Out>& g) {
   const auto type = [](const training::QuantizedRows& rows) {
     return rows.type == Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
   };
@@ -86,7 +89,7 @@ MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
                     CUDA_R_32F,
                     {type(g.b), b.cols, b.rows, b.stride},
                     {type(g.a), a.cols, a.rows, a.stride},
-                    {CUDA_R_16BF, g.d.cols, g.d.rows, g.d.stride},
+                    {output_type<Out>, g.d.cols, g.d.rows, g.d.stride},
                     true,
                     false,
                     Products::workspace_bytes};
@@ -100,6 +103,8 @@ MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>& g) {
                      alignment_of(g.d.data)};
   return shape;
 }
+template MatmulShape matmul_shape(const training::QuantizedGemm<Bf16, Bf16>&);
+template MatmulShape matmul_shape(const training::QuantizedGemm<Bf16, float>&);
 
 void require_quantized_products(const Gpu& gpu) {
   GemmSpec product{DType::fp8_e4m3, 16, 16, 16};
@@ -165,11 +170,14 @@ void Products::multiply(const training::Gemm<Bf16, Out>& g) {
 template void Products::multiply(const training::Gemm<Bf16, Bf16>&);
 template void Products::multiply(const training::Gemm<Bf16, float>&);
 
-void Products::multiply(const training::QuantizedGemm<Bf16>& g) {
+template <class Out>
+void Products::multiply(const training::QuantizedGemm<Bf16, Out>& g) {
   const auto* const c = g.c != nullptr ? g.c : g.d.data;
   run(matmul_shape(g),
       {g.b.values.data, g.a.values.data, c, g.d.data, workspace_, g.bias, 1, g.c != nullptr ? 1. : 0.});
 }
+template void Products::multiply(const training::QuantizedGemm<Bf16, Bf16>&);
+template void Products::multiply(const training::QuantizedGemm<Bf16, float>&);
 
 void Products::run(const MatmulShape& shape, const MatmulOperands& operands) {
   const auto& plan = plan_for(shape, operands);

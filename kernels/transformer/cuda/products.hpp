@@ -23,7 +23,8 @@ namespace shakedown::cuda {
 template <class Out>
 MatmulShape matmul_shape(const training::Gemm<Bf16, Out>&);
 
-MatmulShape matmul_shape(const training::QuantizedGemm<Bf16>&);
+template <class Out>
+MatmulShape matmul_shape(const training::QuantizedGemm<Bf16, Out>&);
 
 /// Errors: Unsupported if this GPU, or cuBLASLt of this build, has no products of quantized rows.
 void require_quantized_products(const Gpu&);
@@ -51,8 +52,9 @@ class Products {
   /// Queues the product; D has the type Out. Errors: Unsupported if cuBLASLt has no algorithm for it.
   template <class Out>
   void multiply(const training::Gemm<Bf16, Out>&);
-  /// Queues a product of rows of 8-bit floats, which cuBLASLt has for Hopper.
-  void multiply(const training::QuantizedGemm<Bf16>&);
+  /// Queues a product of rows of 8-bit floats, which cuBLASLt has for Hopper; D is bf16 or f32.
+  template <class Out>
+  void multiply(const training::QuantizedGemm<Bf16, Out>&);
 
   /// Starts tuning: every product without a plan times its candidates, or compares its remembered choice with the most
   /// likely candidate in one turn. D is then invalid if C and D are the same matrix.

@@ -112,12 +112,18 @@ __device__ unsigned two_float8(float first, float second, Float8 type) {
                               : __nv_cvt_float2_to_fp8x2(both, __NV_SATFINITE, __NV_E5M2);
 }
 
-/// Writes eight values times `inverse` as 8-bit floats. Infinity becomes NaN.
-__device__ void store_float8(std::uint8_t* to, const uint4& packed, float inverse, Float8 type) {
+/// Unpacks eight values. Infinity becomes NaN.
+__device__ Eight unpack_finite(const uint4& packed) {
   Eight x = unpack(packed);
   if (largest_bits(packed) >= infinity_bits) {
     for (float& value : x.at) value = isfinite(value) ? value : NAN;
   }
+  return x;
+}
+
+/// Writes eight values times `inverse` as 8-bit floats. Infinity becomes NaN.
+__device__ void store_float8(std::uint8_t* to, const uint4& packed, float inverse, Float8 type) {
+  Eight x = unpack_finite(packed);
   for (float& value : x.at) value *= inverse;
   const auto four = [&](int i) {
     return two_float8(x.at[i], x.at[i + 1], type) | two_float8(x.at[i + 2], x.at[i + 3], type) << 16;
@@ -245,6 +251,75 @@ __global__ void requantize_transposed_kernel(Rows<const Bf16> x, RowTarget targe
   }
 }
 
+constexpr unsigned strip_columns = 32, strip_rows = 256;  // of a block in the kernel below; it has this strip at a time
+constexpr unsigned strip_vectors = strip_columns / vector_width;
+
+/// Returns the largest finite sizes in eight columns from `column` on; 0 where there are no columns. A block has a
+/// thread for each vector of a strip, and all of them get the sizes of their columns.
+__device__ Eight largest_of_strip(const Rows<const Bf16>& x, std::size_t rows, std::size_t column, bool inside) {
+  __shared__ unsigned sizes[strip_columns];  // of floats without sign, whose bits are in the order of their values
+  const unsigned vector = threadIdx.x % strip_vectors;
+  if (threadIdx.x < strip_columns) sizes[threadIdx.x] = 0;
+  __syncthreads();
+  Eight largest{};
+#pragma unroll 4
+  for (std::size_t r = threadIdx.x / strip_vectors; inside && r < rows; r += strip_rows) {
+    const Eight values = load(x.at(r) + column);
+    for (int i = 0; i < vector_width; ++i) {
+      largest.at[i] = fmaxf(largest.at[i], isfinite(values.at[i]) ? fabsf(values.at[i]) : 0.0F);
+    }
+  }
+  for (int i = 0; i < vector_width; ++i) {
+    for (unsigned step = strip_vectors; step < warp; step *= 2) {
+      largest.at[i] = fmaxf(largest.at[i], __shfl_xor_sync(0xffffffffU, largest.at[i], static_cast<int>(step)));
+    }
+    if (threadIdx.x % warp < strip_vectors) {
+      atomicMax(&sizes[vector * vector_width + static_cast<unsigned>(i)], __float_as_uint(largest.at[i]));
+    }
+  }
+  __syncthreads();
+  for (int i = 0; i < vector_width; ++i) {
+    largest.at[i] = __uint_as_float(sizes[vector * vector_width + static_cast<unsigned>(i)]);
+  }
+  return largest;
+}
+
+/// One block quantizes 32 columns. Shared memory turns the 8-bit floats, so that threads read and write whole sectors
+/// of memory.
+__global__ void __launch_bounds__(strip_rows* strip_vectors)
+    quantize_transposed_kernel(Rows<const Bf16> x, RowTarget target, std::size_t rows, std::size_t columns) {
+  constexpr unsigned word = sizeof(unsigned), words = strip_rows / word;
+  __shared__ alignas(word) std::uint8_t turned[strip_columns][strip_rows + word];  // a word more: no bank conflicts
+  const unsigned vector = threadIdx.x % strip_vectors, row = threadIdx.x / strip_vectors;
+  const std::size_t begin = std::size_t{blockIdx.x} * strip_columns, column = begin + vector * vector_width;
+  const bool inside = column < columns;
+  Eight inverse = largest_of_strip(x, rows, column, inside);
+  for (int i = 0; i < vector_width; ++i) {
+    const float scale = training::row_scale(inverse.at[i], target.type);
+    inverse.at[i] = 1.0F / scale;
+    if (inside && row == 0) target.scales[column + static_cast<unsigned>(i)] = scale;
+  }
+  const auto read = [&](std::size_t r) { return inside && r < rows ? load_packed(x.at(r) + column) : uint4{}; };
+  uint4 next = read(row);
+  for (std::size_t first = 0; first < rows; first += strip_rows) {
+    const Eight values = unpack_finite(next);
+    next = read(first + strip_rows + row);
+    for (unsigned i = 0; i < vector_width; i += 2) {
+      const unsigned two = two_float8(values.at[i] * inverse.at[i], values.at[i + 1] * inverse.at[i + 1], target.type);
+      turned[vector * vector_width + i][row] = static_cast<std::uint8_t>(two & 0xffU);
+      turned[vector * vector_width + i + 1][row] = static_cast<std::uint8_t>(two >> 8);
+    }
+    __syncthreads();
+    for (unsigned w = threadIdx.x; w < strip_columns * words; w += blockDim.x) {
+      const unsigned c = w / words, r = w % words * word;
+      if (begin + c >= columns || first + r >= rows) continue;
+      *reinterpret_cast<unsigned*>(target.values.at(begin + c) + first + r) =
+          *reinterpret_cast<const unsigned*>(&turned[c][r]);
+    }
+    __syncthreads();
+  }
+}
+
 template <class Source>
 void launch(cudaStream_t stream, const Source& source, const Quantized& to) {
   const auto columns = to.values.cols;
@@ -281,6 +356,18 @@ void requantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, std::size_
   const auto blocks = static_cast<unsigned>(x.cols / vector_width);
   requantize_transposed_kernel<<<blocks, warps_each * warp, 0, stream>>>(
       x, RowTarget{to.values, to.row_scales, to.type}, x.rows, first);
+  check(cudaGetLastError());
+}
+
+void quantize_transposed(cudaStream_t stream, Matrix<const Bf16> x, const Quantized& to) {
+  if (x.rows % vector_width != 0 || x.cols % vector_width != 0) {
+    throw std::invalid_argument("columns of " + std::to_string(x.rows) + " x " + std::to_string(x.cols) +
+                                " values cannot be quantized: both must be divisible by " +
+                                std::to_string(vector_width));
+  }
+  const auto blocks = static_cast<unsigned>((x.cols + strip_columns - 1) / strip_columns);
+  quantize_transposed_kernel<<<blocks, strip_rows * strip_vectors, 0, stream>>>(
+      x, RowTarget{to.values, to.row_scales, to.type}, x.rows, x.cols);
   check(cudaGetLastError());
 }
 

@@ -25,12 +25,16 @@ inline Quantized quantized(const training::QuantizedRows& rows) {
   return {rows.values, rows.scales, nullptr, rows.type};
 }
 
-/// Errors of all: std::invalid_argument if a row is wider than widest_quantized, or has no whole vectors or blocks.
+/// Errors of those that take rows: std::invalid_argument if a row is wider than widest_quantized, or has no whole
+/// vectors or blocks.
 void quantize(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
 /// The same as training::requantize_rows and training::requantize_transposed, for rows of any width. `first` of
 /// requantize is a multiple of 8, as are the columns of both.
 void requantize(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
 void requantize_transposed(cudaStream_t, Matrix<const Bf16> x, std::size_t first, const Quantized&);
+/// The same as training::quantize_transposed, for columns of any height; rows and columns are multiples of 8.
+/// Errors: std::invalid_argument otherwise.
+void quantize_transposed(cudaStream_t, Matrix<const Bf16> x, const Quantized&);
 /// Quantizes the rows that gelu(u) would write.
 void quantize_gelu(cudaStream_t, Matrix<const Bf16> u, const Quantized&);
 /// Quantizes the norm of x, which is rounded to bf16 before. It writes the statistics, too.

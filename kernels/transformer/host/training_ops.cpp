@@ -145,6 +145,10 @@ void HostOps<T>::quantize(Matrix<const T> x, const training::QuantizedRows& to) 
   training::quantize_rows(x, to.type, to.values, to.scales);
 }
 template <class T>
+void HostOps<T>::quantize_transposed(Matrix<const T> x, const training::QuantizedRows& to) {
+  training::quantize_transposed(x, to.type, to.values, to.scales);
+}
+template <class T>
 void HostOps<T>::requantize_transposed(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to) {
   training::requantize_transposed(x, first, to.type, to.values, to.scales);
 }

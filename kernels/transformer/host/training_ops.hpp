@@ -61,6 +61,7 @@ class HostOps {
     return {u, u};
   }
   void quantize(Matrix<const T> x, const training::QuantizedRows& to);
+  void quantize_transposed(Matrix<const T> x, const training::QuantizedRows& to);
   void requantize(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to);
   void requantize_transposed(Matrix<const T> x, std::size_t first, const training::QuantizedRows& to);
   void copy(Matrix<const T> from, Matrix<T> to);

@@ -38,7 +38,7 @@ TEST(MemoryPlan, EqualsTheBytesThatATrainingStepReservesWithEachSwitch) {
       if (retain == Retain::rebuild && model == std::string("encoder_tiny")) continue;
       for (const auto shard : {Shard::none, Shard::optimizer, Shard::weights}) {
         for (const int tp : {1, 2}) {
-          for (const auto dtype : {DType::f32, DType::f64}) {
+          for (const auto dtype : {DType::f32, DType::f64, DType::fp8_e4m3}) {
             expect_planned_bytes(TrainStepSpec{.model = model,
                                                .batch = 2,
                                                .seq = 16,

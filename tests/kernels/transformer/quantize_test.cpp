@@ -97,6 +97,21 @@ TEST_P(Quantization, RespectsStrides) {
   for (const std::size_t untouched : {2, 3, 6, 7}) EXPECT_EQ(codes[untouched], 0xaa);
 }
 
+TEST_P(Quantization, OfColumnsIsThatOfRowsTurned) {
+  constexpr std::size_t rows = 5, cols = 3, stride = 4;
+  Values x(rows * stride), turned(cols * rows);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(reference::normal(i, 5));
+  for (std::size_t i = 0; i < turned.size(); ++i) turned[i] = x[i % rows * stride + i / rows];
+  Codes got(cols * rows), want(cols * rows);
+  Values got_scales(cols), want_scales(cols);
+  quantize_transposed(Matrix<const float>{x.data(), rows, cols, stride}, GetParam(), {got.data(), cols, rows, rows},
+                      got_scales.data());
+  quantize_rows(Matrix<const float>{turned.data(), cols, rows, rows}, GetParam(), {want.data(), cols, rows, rows},
+                want_scales.data());
+  EXPECT_EQ(got, want);
+  EXPECT_EQ(got_scales, want_scales);
+}
+
 TEST_P(Quantization, OfBlocksTakesTheSmallestPowerOfTwoThatSuffices) {
   for (const float size : {1.0F, 447.0F, 448.0F, 449.0F, 57344.0F, 57345.0F, 1e-30F, 3e38F}) {
     const auto code = block_scale(size, GetParam());

@@ -59,7 +59,8 @@ class Profiled : public CudaOps {
     timed((frozen ? "frozen products: " : "adapter products: ") + text(matmul_shape(g)), [&] { CudaOps::gemm(g); },
           flops);
   }
-  void gemm(const training::QuantizedGemm<Element>& g) {
+  template <class Out>
+  void gemm(const training::QuantizedGemm<Element, Out>& g) {
     const double outputs = static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols);
     timed(
         "frozen products: " + text(matmul_shape(g)), [&] { CudaOps::gemm(g); },
@@ -67,6 +68,9 @@ class Profiled : public CudaOps {
   }
   void quantize(auto&&... a) {
     timed("quantization", [&] { CudaOps::quantize(a...); });
+  }
+  void quantize_transposed(auto&&... a) {
+    timed("quantization", [&] { CudaOps::quantize_transposed(a...); });
   }
   void requantize(auto&&... a) {
     timed("quantization of adapters", [&] { CudaOps::requantize(a...); });

@@ -345,6 +345,39 @@ TEST_F(CudaLora, WithQuantizedProductsIsTheHostsStep) {
   }
 }
 
+/// The same for trained weights, which are quantized before each use; the gradient of weights is quantized too.
+TEST_F(CudaLora, WithQuantizedProductsOfTrainedWeightsIsTheHostsStep) {
+  try {
+    require_quantized_products(*gpu_);
+  } catch (const Unsupported& reason) {
+    GTEST_SKIP() << reason.what();
+  }
+  for (const char* const model : {"tiny", "gpt2_tiny", "encoder_tiny"}) {
+    SCOPED_TRACE(model);
+    auto shape = trained_shape(model);
+    shape.quantized = true;
+    for (const std::size_t accumulation : {1, 2}) {
+      shape.accumulation = accumulation;
+      CudaStep cuda(*gpu_, shape);
+      HostStep<float> host(shape);
+      set_lively_weights(host.step, host.ops, liveliness);
+      round_weights(host.step, host.ops);
+      host.load(batch_of(shape));
+      const double want_loss = host.loss();
+      EXPECT_NEAR(cuda.loss(), want_loss, 5e-3 * want_loss);
+      const auto got = cuda.gradient(), gradient = host.gradient();
+      EXPECT_TRUE(same_bits(got, cuda.gradient()));
+      const std::vector<double> want(gradient.begin(), gradient.end());
+      for (const auto& t : cuda.step.tensors()) {
+        EXPECT_GE(agreement(got.data() + t.offset, want.data() + t.offset, t.size()).cosine, 0.99) << text(t);
+      }
+      const auto good = cuda.step.check_quantized_products();
+      EXPECT_TRUE(good.passed()) << good.first;
+      EXPECT_EQ(cuda.step.bytes(), training::plan(shape, 2, 4, cuda.ops.workspace_bytes()).bytes);
+    }
+  }
+}
+
 TEST_F(CudaLora, GivesTheSameBitsHoweverOftenAndWhateverItKeeps) {
   CudaStep cuda(*gpu_, tiny_shape());
   const auto once = cuda.gradient();

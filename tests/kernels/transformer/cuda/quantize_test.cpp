@@ -226,6 +226,69 @@ TEST_P(CudaQuantization, OfColumnsHasTheBitsOfTheHost) {
   EXPECT_TRUE(got == want);
 }
 
+/// Among the heights are fewer rows than a block reads at a time, and more; among the widths, parts of a strip.
+TEST_P(CudaQuantization, OfWholeColumnsHasTheBitsOfTheHost) {
+  for (const auto& [rows, cols] : {std::pair{264U, 136U}, {8U, 8U}, {256U, 32U}, {1000U, 72U}, {4096U, 264U}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols));
+    auto x = bf16(rows, cols, 8);
+    x.normal(rows, 3);
+    auto values = x.read();
+    for (std::size_t r = 0; r < rows; ++r) values[r * cols + 1] = 0;
+    values[2] = HUGE_VAL, values[3] = nan, values[cols + 4] = -HUGE_VAL;
+    x.write(values);
+    const auto from = floats(x.read());
+    Result want{Codes(cols * (rows + 16), 0xff), Codes(block_scale_bytes(cols, rows), 0xff), std::vector<float>(cols)};
+    training::quantize_transposed(Matrix<const float>{from.data(), rows, cols, cols}, GetParam(),
+                                  {want.values.data(), cols, rows, rows + 16}, want.row_scales.data());
+    EXPECT_TRUE(result(cols, rows, true, [&](const Quantized& to) { quantize_transposed(stream(), x, to); }) == want);
+  }
+}
+
+/// The gradient of weights: the columns of two matrices, and a sum in f32 that adds to the previous one.
+TEST_F(CudaTraining, AProductOfColumnsIsThatOfTheirQuantizedValues) {
+  constexpr std::size_t tokens = 512, outputs = 48, inputs = 80;
+  auto dy = bf16(tokens, outputs), x = bf16(tokens, inputs);
+  dy.normal(1), x.normal(2);
+  const DeviceMatrix<std::uint8_t> dy_values(*gpu_, outputs, tokens), x_values(*gpu_, inputs, tokens);
+  const auto dy_scales = f32(outputs), x_scales = f32(inputs);
+  quantize_transposed(stream(), dy, {dy_values, dy_scales.data()});
+  quantize_transposed(stream(), x, {x_values, x_scales.data()});
+  auto d = f32(outputs, inputs);
+  const Buffer workspace(Products::workspace_bytes);
+  Products products(*gpu_);
+  products.use_workspace(workspace.data());
+  const auto left = dy_values.bits(), right = x_values.bits();
+  const auto left_factors = dy_scales.bits(), right_factors = x_scales.bits();
+  std::vector<double> want(outputs * inputs);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const auto r = i / inputs, c = i % inputs;
+    for (std::size_t t = 0; t < tokens; ++t) {
+      want[i] += static_cast<double>(from_float8(left[r * tokens + t], Float8::e4m3)) *
+                 static_cast<double>(from_float8(right[c * tokens + t], Float8::e4m3));
+    }
+    want[i] *= static_cast<double>(left_factors[r]) * static_cast<double>(right_factors[c]);
+  }
+  for (const bool adds : {false, true}) {
+    try {
+      products.multiply(training::QuantizedGemm<Bf16, float>{.d = d,
+                                                             .a = {dy_values, dy_scales.data()},
+                                                             .b = {x_values, x_scales.data()},
+                                                             .c = adds ? d.data() : nullptr,
+                                                             .accumulation = training::Accumulation::exact});
+    } catch (const Unsupported& reason) {
+      int major = 0;
+      check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+      EXPECT_NE(major, 9) << reason.what();
+      return;
+    }
+    if (adds) {
+      for (double& value : want) value *= 2;
+    }
+    // The tensor core's own sums have fewer bits than f32.
+    EXPECT_TRUE(close(d.read(), want, 1e-3)) << adds;
+  }
+}
+
 /// A smaller layer with the head size of the benchmark.
 TEST_F(CudaTraining, ALayerIsCheckedTokenByToken) {
   for (const auto dtype : {DType::bf16, DType::fp8_e4m3}) {
@@ -237,6 +300,16 @@ TEST_F(CudaTraining, ALayerIsCheckedTokenByToken) {
       EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "GB free") ||
                   contains(reason.what(), "cuDNN"));
     }
+  }
+}
+
+TEST_P(CudaQuantization, RefusesColumnsThatDoNotFit) {
+  for (const auto& [rows, cols] : {std::pair{12U, 32U}, {32U, 12U}}) {
+    const auto text = message_of([&] {
+      quantize_transposed(stream(), {nullptr, rows, cols, cols},
+                          {{nullptr, cols, rows, rows}, reinterpret_cast<float*>(16), nullptr, GetParam()});
+    });
+    EXPECT_TRUE(contains(text, "values cannot be quantized: both must be divisible by 8"));
   }
 }
 
