@@ -1,11 +1,13 @@
 // A full training step, as used in cluster tests: forward, backward, AllReduce of the gradients, AdamW. The step trains
 // every parameter of GPT-2 (124 million; LayerNorm, GELU, learned positions, tied head) in bf16 with fp32 master
 // weights, on random weights. Runs with several ranks also have a variant with a sharded optimizer, and fully sharded
-// GPT-2, Qwen2-7B and Llama-8B. Many cluster tests call encoder_163m GPT-2; it is included for comparison with their
-// figures (see transformer/shape.hpp). A machine without GPUs runs two small layers of each.
+// GPT-2, Qwen2-7B and Llama-8B. On request, a 7B model trains with the products of its layers in fp8. Many cluster
+// tests call encoder_163m GPT-2; it is included for comparison with their figures (see transformer/shape.hpp). A
+// machine without GPUs runs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
+//   mpirun -np 2 build/bench/bench_train_step --tier=full --benchmark_filter=gpt_7b_gqa
 #include <array>
 
 #include "bench/training.hpp"
@@ -44,31 +46,61 @@ void add_bf16_masters(Session& session) {
   });
 }
 
+/// Adds a 7B model with its products in bf16 and in fp8, on request until profiles have limits: eight layers, which fit
+/// on one GPU, and all of them on several GPUs.
+void add_fp8_rows(Session& session) {
+  constexpr bool on_request = true;
+  for (const auto dtype : {DType::bf16, DType::fp8_e4m3}) {
+    const auto add = [&](TrainStepSpec spec) {
+      spec.batch = 2, spec.seq = 4096, spec.dtype = dtype;
+      add_step(session, spec, on_request);
+    };
+    add({.model = "gpt_7b_gqa_8_layers"});
+    if (session.ranks() < 2) continue;
+    add({.model = "gpt_7b_gqa", .shard = training::Shard::weights});
+    if (session.ranks() % 2 != 0) continue;
+    add({.model = "gpt_7b_gqa_8_layers", .tp = 2});
+    add({.model = "gpt_7b_gqa", .tp = 2});
+  }
+}
+
+/// Adds small models for a machine without GPUs.
+void add_host_rows(Session& session) {
+  const auto add = [&](const TrainStepSpec& spec) { add_step(session, spec); };
+  add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+  add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  constexpr bool on_request = true;
+  add_step(session, in_bf16(session, {.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32}), on_request);
+  const auto add_fp8 = [&](training::Shard shard, int tp) {
+    add_step(session,
+             TrainStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3, .shard = shard, .tp = tp},
+             on_request);
+  };
+  add_fp8(training::Shard::none, 1);
+  add_fp8(training::Shard::weights, 1);
+  if (session.ranks() % 2 == 0) add_fp8(training::Shard::none, 2);
+  // A single rank cannot shard its model, so these rows need several ranks.
+  for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+    if (session.ranks() < 2) continue;
+    add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
+    add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
+  }
+  if (session.ranks() % 2 == 0) {
+    add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
+    add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
+    add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .data = training::Data::rank, .tp = 2});
+  }
+  if (session.ranks() > 1) {
+    add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .data = training::Data::rank});
+  }
+}
+
 }  // namespace
 
 void register_train_step(Session& session) {
+  if (!session.has_gpus()) return add_host_rows(session);
   const auto add = [&](const TrainStepSpec& spec) { add_step(session, spec); };
-  if (!session.has_gpus()) {
-    add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
-    add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
-    add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
-    add_step(session, in_bf16(session, {.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32}), true);
-    // A single rank cannot shard its model, so these rows need several ranks.
-    for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
-      if (session.ranks() < 2) continue;
-      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
-      add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
-    }
-    if (session.ranks() % 2 == 0) {
-      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
-      add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
-      add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .data = training::Data::rank, .tp = 2});
-    }
-    if (session.ranks() > 1) {
-      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .data = training::Data::rank});
-    }
-    return;
-  }
   if (!session.full()) {
     session.add(
         {key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}),
@@ -88,6 +120,7 @@ void register_train_step(Session& session) {
     }
     if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
+  add_fp8_rows(session);
   // The same model on one rank. The losses of one rank must equal those of the sharded model.
   if (session.ranks() == 1) {
     add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},

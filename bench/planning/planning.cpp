@@ -105,10 +105,6 @@ std::string plan_memory(const PlannedStep& step) {
   const auto dtype = step.dtype == "fp8" ? DType::fp8_e4m3 : DType::bf16;
   if (step.inference && step.adapters) throw InputError("--adapters: a decode has none; leave out one of the two");
   if (step.inference) return plan_inference(step, dtype);
-  if (dtype == DType::fp8_e4m3 && !step.adapters) {
-    throw InputError(
-        "--dtype=fp8: a step that trains all parameters has no products of fp8; add --adapters or --inference");
-  }
   return step.adapters ? plan_training<Trains::adapters>(step, dtype) : plan_training<Trains::all>(step, dtype);
 }
 
