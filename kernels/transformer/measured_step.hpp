@@ -179,6 +179,7 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("forward_ms", median(phases_.forward));
     metrics.emplace_back("backward_ms", median(phases_.backward));
     metrics.emplace_back("optimizer_ms", median(phases_.optimizer));
+    metrics.emplace_back("exchange_wait_ms", median(phases_.wait));
     std::vector<double> alone, cycles;
     for (int i = 0; i < lead_in_steps(step_seconds_); ++i) step_.run(measured_update);
     for (int i = 0; i < steps_alone(step_seconds_); ++i) {
@@ -218,7 +219,7 @@ class MeasuredStep final : public Work {
  private:
   /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are those of the last micro-batch.
   struct Phases {
-    std::vector<double> forward, backward, optimizer, whole;
+    std::vector<double> forward, backward, optimizer, wait, whole;
   };
 
   /// Splits the ranks into tensor parallel groups. Errors: Unsupported, on all ranks, if a group spans several hosts.
@@ -333,6 +334,7 @@ class MeasuredStep final : public Work {
     phases_.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
     phases_.backward.push_back(ops_->milliseconds(Mark::forward_end, Mark::backward_end));
     phases_.optimizer.push_back(ops_->milliseconds(Mark::reduced, Mark::end));
+    phases_.wait.push_back(ops_->exchange_wait());
     phases_.whole.push_back(ops_->milliseconds(Mark::begin, Mark::end));
     buckets_ = step_.buckets();
   }

@@ -404,6 +404,9 @@ concept TrainingOps = requires(
   ops.mark(Mark::begin);
   /// Returns the milliseconds between two marks; waits.
   { ops.milliseconds(Mark::begin, Mark::end) } -> std::convertible_to<double>;
+  /// Returns the milliseconds between the last Mark::begin and Mark::end in which the compute stream waited for sums and
+  /// gathers on other streams; waits. Includes some microseconds for each such wait; 0 for one rank.
+  { ops.exchange_wait() } -> std::convertible_to<double>;
   /// Returns the processor cycles during the work that `queue` queues; waits. Returns nullopt if the backend cannot
   /// count them.
   { ops.cycles(queue) } -> std::same_as<std::optional<double>>;

@@ -153,6 +153,8 @@ constexpr std::array catalogue{
     Metric{.family = training, .name = "optimizer_ms", .what = "optimizer", .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "exposed_comm_ms", .what = "communication time that is not hidden by work",
            .range = not_negative, .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "exchange_wait_ms", .what = "time in which a step waits for sums and gathers",
+           .range = not_negative, .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "p50_us", .what = "median time of a step", .shared = yes,
            .work = microsecond, .may_lack = same_time},
     Metric{.family = training, .name = "max_us", .what = "the slowest step", .shared = yes, .harmless = shown,

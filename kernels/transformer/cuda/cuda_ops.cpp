@@ -156,6 +156,14 @@ std::array<Event, count> make_events() {
   return events;
 }
 
+/// Returns the milliseconds between two events; waits for the second.
+double elapsed(const Event& begin, const Event& end) {
+  check(cudaEventSynchronize(end.get()));
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+  return static_cast<double>(milliseconds);
+}
+
 }  // namespace
 
 SideStream::SideStream(Stream stream) : stream_(std::move(stream)), done_(make_events<64>()) {}
@@ -464,7 +472,9 @@ void CudaOps::write_copies(const Master* parameters) {
 }
 
 /// Waits for a ticket; even tickets belong to one stream, odd ones to the other.
-void CudaOps::wait(std::size_t ticket) { (ticket % 2 == 0 ? reductions_ : copies_).wait(gpu_.stream(), ticket / 2); }
+void CudaOps::wait(std::size_t ticket) {
+  queue_wait([&] { (ticket % 2 == 0 ? reductions_ : copies_).wait(gpu_.stream(), ticket / 2); });
+}
 
 void CudaOps::all_reduce(Master* values, std::size_t count) {
   if (ranks_ == 1) return;
@@ -569,18 +579,35 @@ void CudaOps::meet() {
 }
 
 void CudaOps::join_reductions() {
-  reductions_.join(gpu_.stream());
-  copies_.join(gpu_.stream());
+  queue_wait([this] {
+    reductions_.join(gpu_.stream());
+    copies_.join(gpu_.stream());
+  });
 }
 
-void CudaOps::mark(Mark mark) { check(cudaEventRecord(marks_[static_cast<std::size_t>(mark)].get(), gpu_.stream())); }
+void CudaOps::queue_wait(const std::function<void()>& wait) {
+  if (!in_step_ || ranks_ == 1) return wait();
+  if (waited_ == waits_.size()) waits_.push_back(make_events<2>());
+  const auto& [before, after] = waits_[waited_++];
+  check(cudaEventRecord(before.get(), gpu_.stream()));
+  wait();
+  check(cudaEventRecord(after.get(), gpu_.stream()));
+}
+
+double CudaOps::exchange_wait() {
+  double sum = 0;
+  for (std::size_t i = 0; i < waited_; ++i) sum += elapsed(waits_[i][0], waits_[i][1]);
+  return sum;
+}
+
+void CudaOps::mark(Mark mark) {
+  check(cudaEventRecord(marks_[static_cast<std::size_t>(mark)].get(), gpu_.stream()));
+  if (mark == Mark::begin) waited_ = 0;
+  if (mark == Mark::begin || mark == Mark::end) in_step_ = mark == Mark::begin;
+}
 
 double CudaOps::milliseconds(Mark from, Mark to) {
-  const auto& end = marks_[static_cast<std::size_t>(to)];
-  check(cudaEventSynchronize(end.get()));
-  float elapsed = 0;
-  check(cudaEventElapsedTime(&elapsed, marks_[static_cast<std::size_t>(from)].get(), end.get()));
-  return static_cast<double>(elapsed);
+  return elapsed(marks_[static_cast<std::size_t>(from)], marks_[static_cast<std::size_t>(to)]);
 }
 
 std::optional<double> CudaOps::cycles(const std::function<void()>& queue) {

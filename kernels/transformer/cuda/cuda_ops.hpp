@@ -161,6 +161,7 @@ class CudaOps {
   void join_reductions();
   void mark(training::Mark);
   double milliseconds(training::Mark from, training::Mark to);
+  double exchange_wait();
   std::optional<double> cycles(const std::function<void()>& queue);
 
   // Properties of the implementation
@@ -175,6 +176,9 @@ class CudaOps {
   /// Returns a stream on which further work starts after all ranks have arrived at this point, each after its work
   /// queued on the given stream.
   cudaStream_t met_behind(cudaStream_t);
+  /// Queues a wait of the compute stream for other streams, between two events if it belongs to a step of several
+  /// ranks.
+  void queue_wait(const std::function<void()>& wait);
   std::size_t fetch_sums(const Master* all, Master* own, std::size_t count, bool add, const training::ShareSummaries&);
 
   const Gpu& gpu_;
@@ -205,6 +209,9 @@ class CudaOps {
   Buffer met_;                   // ranks sum it to synchronize
   std::array<Event, 2> copied_;  // one per turn
   std::array<Event, training::marks> marks_;
+  bool in_step_ = false;
+  std::vector<std::array<Event, 2>> waits_;  // before and after each wait of a step
+  std::size_t waited_ = 0;                   // number of waits of the last step
   CycleCounter counter_;
   std::array<Recording, 2> recordings_;  // of the repeated parts
 };

@@ -98,7 +98,9 @@ class HostOps {
   void round_to_bf16(const T* from, T* to, std::size_t count);
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
-  void all_reduce(training::Summary* summary) { sum(*group_, summary); }
+  void all_reduce(training::Summary* summary) {
+    exchange([&] { sum(*group_, summary); });
+  }
   std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add, const training::ShareSummaries&);
   bool fetches_sums() const { return true; }
   static std::string attention_name() { return "plain"; }
@@ -108,7 +110,12 @@ class HostOps {
   void meet() {}  // all_gather synchronizes the ranks
   void wait(std::size_t) {}
   void join_reductions() {}
-  void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
+  void mark(training::Mark m) {
+    marks_[static_cast<std::size_t>(m)] = Clock::now();
+    if (m == training::Mark::begin) waited_ = {};
+    if (m == training::Mark::begin || m == training::Mark::end) in_step_ = m == training::Mark::begin;
+  }
+  double exchange_wait() const { return std::chrono::duration<double, std::milli>(waited_).count(); }
   double milliseconds(training::Mark begin, training::Mark end) const;
   std::optional<double> cycles(const std::function<void()>& queue) {
     queue();
@@ -116,6 +123,8 @@ class HostOps {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   /// Runs task(i) for i in 0..count, with the whole team if the total work is worth waking it.
   void each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task);
   /// Computes sums[c] = (accumulate ? sums[c] : 0) + the sum over rows of value(row, c).
@@ -126,6 +135,13 @@ class HostOps {
   template <class Store>
   void update(const training::ParameterSlot<T>&, const auto& state, const training::AdamW&, double clip, const Store&);
 
+  /// Runs an exchange between ranks, for which the step waits.
+  void exchange(const auto& transfer) {
+    const auto begin = Clock::now();
+    transfer();
+    if (in_step_ && group_->size() > 1) waited_ += Clock::now() - begin;
+  }
+
   static void sum(Group&, T* values, std::size_t count);
   static void sum(Group&, training::Summary*);
 
@@ -135,7 +151,9 @@ class HostOps {
   Group *group_ = nullptr, *together_ = nullptr;
   std::vector<training::ParameterSlot<T>> slots_;
   std::vector<T> summed_;
-  std::array<std::chrono::steady_clock::time_point, training::marks> marks_;
+  std::array<Clock::time_point, training::marks> marks_;
+  bool in_step_ = false;
+  Clock::duration waited_{};  // in the last step
 };
 
 template <class T>

@@ -152,7 +152,8 @@ void HostOps<T>::sum(Group& group, T* values, std::size_t count) {
 
 template <class T>
 void HostOps<T>::all_reduce(T* values, std::size_t count) {
-  if (group_ != nullptr && group_->size() > 1) sum(*group_, values, count);
+  if (group_ == nullptr || group_->size() == 1) return;
+  exchange([&] { sum(*group_, values, count); });
 }
 
 template <class T>
@@ -172,7 +173,9 @@ std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool a
   const auto mine = count * static_cast<std::size_t>(group_->rank());
   if (told.before != nullptr) summarize(all + mine, told.first, count, told.before);
   std::vector<T> parts(whole);
-  group_->all_to_all(std::as_bytes(std::span<const T>(all, whole)), std::as_writable_bytes(std::span(parts)));
+  exchange([&] {
+    group_->all_to_all(std::as_bytes(std::span<const T>(all, whole)), std::as_writable_bytes(std::span(parts)));
+  });
   std::fill(all, all + whole, std::numeric_limits<T>::quiet_NaN());
   summed_.assign(count, 0);
   for (std::size_t part = 0; part < whole; part += count) {
@@ -189,8 +192,10 @@ std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool a
 template <class T>
 std::size_t HostOps<T>::all_gather(const T* own, T* all, std::size_t count) {
   const std::vector<T> share(own, own + count);  // `own` may overlap `all`
-  group_->all_gather(std::as_bytes(std::span(share)),
-                     std::as_writable_bytes(std::span(all, count * static_cast<std::size_t>(group_->size()))));
+  exchange([&] {
+    group_->all_gather(std::as_bytes(std::span(share)),
+                       std::as_writable_bytes(std::span(all, count * static_cast<std::size_t>(group_->size()))));
+  });
   return 0;
 }
 

@@ -443,6 +443,7 @@ TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
   EXPECT_GE(figures.at("peak_gb"), figures.at("planned_gb"));
   for (const auto* phase : {"forward_ms", "backward_ms", "optimizer_ms", "compute_ms"}) EXPECT_GT(figures.at(phase), 0);
   EXPECT_EQ(figures.count("exposed_comm_ms"), 0u) << "one rank has nothing to wait for";
+  EXPECT_EQ(figures.at("exchange_wait_ms"), 0);
 }
 
 TEST_F(HostBackend, StopsAStepOfTrainingAtANumberThatIsNone) {

@@ -2,9 +2,11 @@
 // every composition, and tests all variants that must not change the result.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "kernels/transformer/measured_step.hpp"
 #include "tests/kernels/transformer/gradients.hpp"
@@ -400,6 +402,26 @@ TEST(TrainStepShard, LetsRanksFetchFromEachOtherNothingThatIsNotWrittenAndWriteN
       EXPECT_EQ(ops.early, 0) << name(shard);
       EXPECT_EQ(ops.overwritten, 0) << name(shard);
     }
+  }
+}
+
+TEST(TrainStepWait, IsThatForASlowRankAndNoneOfARankAlone) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds late(60);
+  for (const int ranks : {1, 2}) {
+    run_ranks(ranks, [&](Group& group) {
+      auto shape = gpt2_shape();
+      shape.ranks = ranks;
+      HostStep<double> host(shape, 1, &group);
+      host.step.run({});
+      group.barrier();
+      if (group.rank() == 1) std::this_thread::sleep_for(late);
+      host.step.run({});
+      const double wait = host.ops.exchange_wait();
+      EXPECT_LE(wait, host.ops.milliseconds(training::Mark::begin, training::Mark::end));
+      if (ranks == 1) EXPECT_EQ(wait, 0);
+      if (ranks == 2 && group.rank() == 0) EXPECT_GT(wait, late.count() / 2);
+    });
   }
 }
 
