@@ -13,11 +13,11 @@
 namespace shakedown {
 namespace {
 
-using Clock = std::chrono::system_clock;
+using WallClock = std::chrono::system_clock;
 
 /// An event as ipmitool prints it: "1 | 11/26/2026 | 00:58:40 | Memory #0x53 | Uncorrectable ECC | Asserted".
 struct BmcEvent {
-  Clock::time_point at;
+  WallClock::time_point at;
   std::string when, sensor, what;
   bool has_ended = false;
 };
@@ -36,7 +36,7 @@ std::optional<BmcEvent> read_event(const std::string& line) {
   if (strptime(when.c_str(), has_century ? "%m/%d/%Y %H:%M:%S" : "%m/%d/%y %H:%M:%S", &time) == nullptr) {
     return std::nullopt;
   }
-  return BmcEvent{Clock::from_time_t(timegm(&time)), when, columns[3], columns[4],
+  return BmcEvent{WallClock::from_time_t(timegm(&time)), when, columns[3], columns[4],
                   columns.size() > 5 && columns[5] == "Deasserted"};
 }
 
@@ -69,7 +69,7 @@ std::optional<CommandOutput> read_bmc_log(const std::filesystem::path& root) {
   return output_of({"ipmitool", "sel", "list", "last", "64"}, std::chrono::seconds(3), std::chrono::seconds(1));
 }
 
-Facts bmc_facts(const std::optional<CommandOutput>& log, Clock::time_point since) {
+Facts bmc_facts(const std::optional<CommandOutput>& log, WallClock::time_point since) {
   if (!log) return {{"bmc_faults", {}}};
   if (!log->started || log->timed_out || log->code != 0) {
     const char* const why = !log->started    ? "ipmitool is not installed"
@@ -96,9 +96,9 @@ Facts bmc_facts(const std::optional<CommandOutput>& log, Clock::time_point since
   return {{"bmc_faults", number_fact(static_cast<double>(words.size()), joined(words, "; "))}};
 }
 
-Clock::time_point start_for_bmc(const std::filesystem::path& root) {
+WallClock::time_point start_for_bmc(const std::filesystem::path& root) {
   const auto up = number_of(root / "proc/uptime").value_or(0);
-  return Clock::now() - std::chrono::seconds(static_cast<long>(up)) - std::chrono::hours(24);
+  return WallClock::now() - std::chrono::seconds(static_cast<long>(up)) - std::chrono::hours(24);
 }
 
 }  // namespace shakedown

@@ -185,14 +185,6 @@ class RulesJudge {
               "every rule of " + profile->name + " was waived, so nothing was judged", ranks()));
   }
 
-  /// True if a run must measure this family in some tier. Families that run only on request have no such rule.
-  static bool must_be_measured(const Profile* profile, const std::string& family) {
-    if (profile == nullptr) return false;
-    return std::any_of(profile->rules.begin(), profile->rules.end(), [&](const Rule& rule) {
-      return rule.optional != Optional::anywhere && rule.benchmark.family() == family;
-    });
-  }
-
   void count_families(const Profile* profile) {
     // Three and more hosts are compared by their pairs (thresholds/culprits/fabric.hpp). With two hosts it is unknown
     // which one is slower, and one host has no pair.
@@ -207,9 +199,8 @@ class RulesJudge {
     said_.known_families = known.size();
     for (const std::string& family : all) {
       if (!wanted(family)) continue;
-      const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
-      if (!judged && !must_be_measured(profile, family) && !has_values_of(benchmarks_, family)) continue;
       ++said_.families;
+      const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
       if (judged) ++said_.judged_families;
     }
   }
