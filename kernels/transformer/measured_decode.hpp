@@ -244,11 +244,16 @@ class MeasuredDecode final : public Work {
     }
   }
 
-  /// Compares a sum with the summands of all ranks. If `rounds`, each addition may be rounded to Element; else the sum
-  /// is exact. Collective.
+  /// Compares a sum with the summands of all ranks. If `rounds`, the sum is rounded to Element, once or after each
+  /// addition; else it is exact. Collective.
   void check_sum(Checker& checker, const typename Decoder<Ops>::Sum& sum, bool rounds) const {
     if (!collective()) return;
-    const double u = rounds ? ops_->errors().u_element : 0;
+    const auto errors = ops_->errors();
+    const auto tolerance = [&](double exact, double size) {
+      if (!rounds) return 0.0;
+      if (ops_->rounds_sums_once()) return errors.u_element * std::abs(exact) + errors.u_acc * size;
+      return reference::sum_tolerance(spec_.tp, errors.u_element, size);
+    };
     for (const auto sequence : checked_sequences()) {
       const auto got = read_row(sum.all, sequence);
       auto want = read_row(sum.own, sequence);
@@ -257,7 +262,7 @@ class MeasuredDecode final : public Work {
       group_->sum(want, want);
       group_->sum(sizes, sizes);
       for (std::size_t c = 0; c < got.size(); ++c) {
-        checker.expect_near(c, got[c], want[c], reference::sum_tolerance(spec_.tp, u, sizes[c]));
+        checker.expect_near(c, got[c], want[c], tolerance(want[c], sizes[c]));
       }
     }
   }

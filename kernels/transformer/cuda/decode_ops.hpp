@@ -50,6 +50,8 @@ class DecodeOps {
   void attend(const DecodeAttention&) const;
   /// Sets `all` to the sum of `own` over the ranks that share the model.
   void add_up(Matrix<const Element> own, Matrix<Element> all) const;
+  /// True if a sum is rounded once. NCCL rounds after each addition.
+  bool rounds_sums_once() const { return mailboxes_.has_value(); }
   /// Copies each rank's rows to all ranks. This rank's rows are a part of `all`.
   void gather(Matrix<const Element> own, Matrix<Element> all) const;
 

@@ -36,6 +36,7 @@ class DecodeOps : public HostOps<T> {
     this->embedding(table, tokens, {}, 1, x);
   }
 
+  static bool rounds_sums_once() { return true; }
   /// Sums run in double.
   void add_up(training::Matrix<const T> own, training::Matrix<T> all) {
     std::vector<double> values(own.data, own.data + own.rows * own.cols);
