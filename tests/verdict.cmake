@@ -104,4 +104,3 @@ add_test(NAME unit.judge_scale COMMAND judge_scale 104 1000)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit)
 shakedown_nightly(judge_scale judge_scale)
 shakedown_nightly(judge_200_mb judge_scale --one-file 5000)  # one result file of 200 MB
-set_tests_properties(nightly.judge_scale nightly.judge_200_mb PROPERTIES RUN_SERIAL ON)

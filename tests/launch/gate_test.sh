@@ -31,14 +31,14 @@ expect "a slow rank is named" prints '.warning.: rank 1, '
 SHAKEDOWN_FAULT=corrupt@1 gate 1 --gate=60 --allow-faults --ledger=ledger
 expect "wrong bits fail, with the rank" prints '^FAIL .*rank 1.*wrong data'
 expect "  and are the only event in the ledger" eval '[[ $(ls ledger | wc -l) == 1 ]]'
-SHAKEDOWN_FAULT=hang@1 gate 3 --gate=10 --allow-faults
-expect "a rank that hangs makes the gate INCOMPLETE, with its row and the rank" eval 'prints "^VERDICT: INCOMPLETE" && prints "^INCOMPLETE .*--gate=10: .* in gemm/.*rank 1"'
-expect "  in bounded time" test "$took" -le 18
+SHAKEDOWN_FAULT=hang@1 gate 3 --gate=6 --allow-faults
+expect "a rank that hangs makes the gate INCOMPLETE, with its row and the rank" eval 'prints "^VERDICT: INCOMPLETE" && prints "^INCOMPLETE .*--gate=6: .* in gemm/.*rank 1"'
+expect "  in bounded time" test "$took" -le 14
 expect "  and nothing is measured after it" eval '[[ ! -e runs/latest/hbm.json ]]'
 SHAKEDOWN_FAULT=kill@1 gate 3 --gate=60 --allow-faults
 expect "a rank that dies too" prints '^INCOMPLETE .* in gemm/.*rank 1 .*ended '
-SHAKEDOWN_FAULT=hang@1:init gate 3 --gate=10 --allow-faults
-expect "a rank that does not start too" eval 'prints "^VERDICT: INCOMPLETE" && [[ $took -le 18 ]]'
+SHAKEDOWN_FAULT=hang@1:init gate 3 --gate=6 --allow-faults
+expect "a rank that does not start too" eval 'prints "^VERDICT: INCOMPLETE" && [[ $took -le 14 ]]'
 SHAKEDOWN_FAULT=slow:40@1 gate 3 --gate=8 --allow-faults
 expect "a gate whose time does not suffice is INCOMPLETE, with the row" eval 'prints "^INCOMPLETE .*--gate=8: .* in .*/.*: (the time ended|timeout: .* not done after)" && [[ $took -le 16 ]]'
 finish
