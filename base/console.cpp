@@ -14,6 +14,17 @@ std::string_view variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// Returns the size of a terminal; zeros if the descriptor is not a terminal.
+winsize size_of(int descriptor) {
+  winsize size{};
+  if (isatty(descriptor) == 0 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return {};
+  return size;
+}
+
+std::optional<std::size_t> known(unsigned short count) {
+  return count > 0 ? std::optional<std::size_t>(count) : std::nullopt;
+}
+
 }  // namespace
 
 bool is_screen(int descriptor) {
@@ -22,10 +33,10 @@ bool is_screen(int descriptor) {
 
 std::optional<std::size_t> columns_of(int descriptor) {
   if (const int columns = std::atoi(variable("COLUMNS").data()); columns > 0) return columns;
-  winsize size{};
-  const bool known = isatty(descriptor) != 0 && ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? std::optional<std::size_t>(size.ws_col) : std::nullopt;
+  return known(size_of(descriptor).ws_col);
 }
+
+std::optional<std::size_t> lines_of_screen(int descriptor) { return known(size_of(descriptor).ws_row); }
 
 bool shows_color(int descriptor) {
   const auto forced = variable("CLICOLOR_FORCE");

@@ -13,6 +13,9 @@ bool is_screen(int descriptor);
 /// terminals and other descriptors.
 std::optional<std::size_t> columns_of(int descriptor);
 
+/// Returns the lines of the terminal; nullopt if the descriptor is not a terminal.
+std::optional<std::size_t> lines_of_screen(int descriptor);
+
 /// True if output to a descriptor is coloured. A terminal is coloured unless NO_COLOR is set (https://no-color.org).
 /// With CLICOLOR_FORCE, and without NO_COLOR, all output is.
 bool shows_color(int descriptor);

@@ -47,6 +47,11 @@ std::string gate_seconds(const Flag&, const std::string& value) {
       value, [](double x) { return x >= 5 && x <= 600; }, "must be seconds from 5 to 600, such as 10");
 }
 
+std::string refresh_seconds(const Flag&, const std::string& value) {
+  return unless<double>(
+      value, [](double x) { return x >= 0.1 && x <= 3600; }, "must be seconds from 0.1 to 3600, such as 1");
+}
+
 std::string processes(const Flag&, const std::string& value) {
   for (const auto& word : words_of_list(value)) {
     if (whole_number<int>(word).value_or(0) <= 0) return "must be ids of processes, such as 4711,4712";
@@ -236,6 +241,10 @@ const FlagTable rows{
      positive<double>},
     {"--site", "=FILE", "rehearse", "site file: its roster and its topology give the hosts and the leaf switches"},
     {"--hosts", "=N", "rehearse", "number of hosts (those of the site's roster)", count},
+    {"--hosts", "=LIST", "top", "hosts to show, reached over ssh, such as node[1-4],node7 (this host)", list},
+    {"--interval", "=S", "top", "seconds between two readings (1)", refresh_seconds},
+    {"--once", "", "top", "print one reading, and exit; always so if the output is not a terminal, unless --json"},
+    {"--json", "", "top", "print a JSON document for each reading, one a line"},
     {"--gpus", "=N", "rehearse", "number of GPUs of each host, 1 to 8 (8)", up_to_eight},
     {"--noise", "=NAME", "rehearse", "how much healthy parts vary: calm, mixed, lottery, slots, ... (mixed)"},
     {"--clusters", "=N", "rehearse", "simulated clusters for each fault (50; 30 if they have more than 128 GPUs)",
@@ -266,8 +275,8 @@ const FlagTable rows{
     {"--all", "", "verify", "also list the source of each limit"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
-    {"--help", "", all_judges + certifying + " bench", "print this help; also -h"},
-    {"--version", "", all_judges + certifying + " bench", "print the version; also -V"},
+    {"--help", "", all_judges + certifying + " top bench", "print this help; also -h"},
+    {"--version", "", all_judges + certifying + " top bench", "print the version; also -V"},
     // Rank 0 decides these flags for all ranks. All other flags of Google Benchmark are passed to it.
     {"Google Benchmark (its other flags work too)"},
     {"--benchmark_filter", "=REGEX", "bench", "measure the keys that match; with -REGEX the keys that do not match"},

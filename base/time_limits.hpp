@@ -19,6 +19,8 @@ struct TimeLimits {
   Seconds after_signal{25};  // from a signal to the verdict; Slurm sends SIGKILL 30 s after SIGTERM (KillWait)
   /// From SIGKILL to the end of a process; it takes longer only if the process is blocked in the kernel.
   Seconds to_die{2};
+  // Until the view of a live host reports that its driver, or the host itself, does not answer; plus its interval.
+  Seconds driver_of_view{4}, host_of_view{5};
   Seconds last_words{5};  // to print the answer and to replace old reports
 };
 

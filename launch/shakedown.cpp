@@ -191,8 +191,9 @@ int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_DFL);
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  // The verbs supervisor, ctest and ranks have no keeper, because their parent processes limit their time.
-  if (verb == "supervisor" || verb == "ctest" || verb == "ranks") return work();
+  // The verbs supervisor, ctest and ranks have no keeper, because their parent processes limit their time. top has none
+  // because it is one: its child processes make the calls that may hang.
+  if (verb == "supervisor" || verb == "ctest" || verb == "ranks" || verb == "top") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // accept handles these signals, because it ends with a verdict
   return keep({accepts || verb == "measure" ? limit_in(words) : std::nullopt, accepts,

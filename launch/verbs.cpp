@@ -15,6 +15,7 @@
 #include "launch/job.hpp"
 #include "launch/options.hpp"
 #include "launch/report_verbs.hpp"
+#include "launch/top.hpp"
 #include "report/baseline.hpp"
 #include "report/claim.hpp"
 #include "report/compare.hpp"
@@ -77,6 +78,8 @@ const std::vector<Verb>& verbs() {
       {"inventory", "[summary|gpu|nvlink|ib|cpu|software|settings|all] [--json]",
        "print the hardware and software of this host", Verb::words,
        [](const Call& call) { return inventory(call.words); }},
+      {"top", "[--hosts=LIST] [flags]", "show what GPUs, ports, processes and NCCL do, each second; q ends it",
+       Verb::flags, [](const Call& call) { return top(call.words); }},
       {"discover", "", "print the identity of this host as one line of JSON", Verb::words,
        [](const Call& call) { return discover(call.words); }},
       {"launch", "PROGRAM [ARGS]", "run a program on all ranks", Verb::words,

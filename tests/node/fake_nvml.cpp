@@ -276,8 +276,9 @@ abi::Return nvmlEventSetCreate(abi::EventSet* events) {
 }
 abi::Return nvmlEventSetFree(abi::EventSet) { return abi::success; }
 abi::Return nvmlDeviceRegisterEvents(abi::Device device, abi::Size, abi::EventSet) {
+  if (!line_of(std::to_string(number_of(device)), "xid")) return abi::not_supported;
   state().watched = number_of(device);
-  return line_of(std::to_string(number_of(device)), "xid") ? abi::success : abi::not_supported;
+  return abi::success;
 }
 abi::Return nvmlEventSetWait_v2(abi::EventSet, abi::EventData* event, unsigned) {
   const auto reply = ask(device_of(state().watched), "xid");
