@@ -1,6 +1,6 @@
-// Repeats a measurement in which one rank is an outlier. Only a rank that is an outlier in both turns fails. The second
-// turn has a key of its own, so that it belongs to another class of rows. fixtures/program/suite.cpp repeats
-// measurements that no other row can confirm.
+// What measured rows say about further rows. Repeats a measurement in which one rank is an outlier. Only a rank that is
+// an outlier in both turns fails. The second turn has a key of its own, so that it belongs to another class of rows.
+// fixtures/program/suite.cpp repeats measurements that no other row can confirm.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,14 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
   constexpr double outlier_time_ratio = 1.4;  // lower than the limit for outliers (thresholds/catalogue/metrics.cpp)
   return !seconds.empty() &&
          *std::max_element(seconds.begin(), seconds.end()) > outlier_time_ratio * quantile(seconds, 0.25);
+}
+
+/// True if the row has neither values nor wrong data, because it was waived.
+inline bool is_waived(const std::map<std::string, std::vector<RankData>>& measured, const std::string& key) {
+  const auto row = measured.find(key);
+  if (row == measured.end()) return false;
+  const RankData& last = row->second.back();
+  return last.by_rank.empty() && last.wrong_ranks.empty();
 }
 
 /// Adds the measurements. If one has an outlier, it is repeated later as `turn` 2.

@@ -10,6 +10,7 @@
 //   mpirun -np 2 build/bench/bench_train_step --tier=full --benchmark_filter=gpt_7b_gqa
 #include <array>
 
+#include "bench/retest.hpp"
 #include "bench/training.hpp"
 
 namespace shakedown {
@@ -40,8 +41,7 @@ void add_bf16_masters(Session& session) {
   session.then([add](Session& s, const auto& measured) {
     for (const char* const model : whole_models) {
       const TrainStepSpec spec{.model = model, .batch = 1, .seq = 4096, .shard = Shard::weights};
-      const bool is_waived = selected(s.options().filter, key(spec)) && !measured.contains(key(spec));
-      if (is_waived && !s.requests(key(in_bf16(s, spec)))) add(s, model, false);
+      if (is_waived(measured, key(spec)) && !s.requests(key(in_bf16(s, spec)))) add(s, model, false);
     }
   });
 }
