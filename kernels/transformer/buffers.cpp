@@ -64,6 +64,7 @@ void check_masters(const StepShape& s) {
   const auto refuse = [](const std::string& why) { throw std::invalid_argument("masters:bf16 " + why); };
   if (s.trains == Trains::adapters) refuse("is for whole models: train one (train_step)");
   if (s.shard == Shard::optimizer) refuse("has no masters that ranks could share: choose shard:weights or shard:none");
+  if (s.quantized) refuse("has no products in fp8: choose f32 masters, or bf16 products");
   if (s.tensor > 1) refuse(fmt::format("cannot be combined with tp:{}: leave one of the two out", s.tensor));
 }
 

@@ -1,8 +1,8 @@
 // Stochastic rounding of a training state to bf16. A value between two neighbouring bf16 numbers becomes the upper one
 // with a probability of its distance to the lower one, so that the mean error is 0. Rounding to nearest would lose
 // every update that is smaller than half of the distance between neighbours. The random numbers depend only on a seed,
-// the step and the position of a value in the model. Equal runs therefore give equal bits, with any number of ranks.
-// The same code runs on the host and on the GPU.
+// the step and the position of a value in the model, so equal gradients give equal bits on any number of ranks. The
+// same code runs on the host and on the GPU.
 #pragma once
 
 #include <cstdint>
