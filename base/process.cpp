@@ -108,6 +108,7 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
   CommandOutput output;
   output.started = child.error == 0;
   const auto begin = Clock::now();
+  int nap_ms = 1;  // between looks at a child that has closed its output; usually it ends at once
   for (bool running = output.started, told = false; running;) {
     note_progress();
     if (const auto end = end_of(child.pid)) {
@@ -116,13 +117,15 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
     }
     // A server that the command has started may keep the pipe open after the command has ended. The output of this
     // server is ignored.
+    constexpr int look_ms = 100;
     pollfd readable{out.get(), POLLIN, 0};
-    while (poll(&readable, 1, running ? 100 : 0) > 0 && out.is_open()) {
+    if (running && !out.is_open()) nap_ms = std::min(2 * nap_ms, look_ms);
+    while (poll(&readable, 1, !running ? 0 : out.is_open() ? look_ms : nap_ms) > 0 && out.is_open()) {
       std::array<char, 4096> piece{};
       const auto count = read(out.get(), piece.data(), piece.size());
       if (count > 0) output.text.append(piece.data(), static_cast<std::size_t>(count));
       if (count <= 0) out.close_now();
-      readable.fd = out.get();
+      readable.fd = out.get();                  // none if closed, so that poll only waits
       if (Clock::now() - begin > limit) break;  // the limit also applies to a program that prints without end
     }
     if (!running || Clock::now() - begin < limit) continue;

@@ -34,6 +34,13 @@ TEST(OutputOf, GivesWhatAProgramPrintsAndItsExitCode) {
 
 TEST(OutputOf, KnowsAProgramThatIsNotThere) { EXPECT_FALSE(output_of({"no-such-program-here"}, 1s).started); }
 
+TEST(OutputOf, WaitsForAProgramThatClosesItsOutput) {
+  const auto output = output_of({"bash", "-c", "echo out; exec >&- 2>&-; sleep 0.3; exit 7"}, 10s);
+  EXPECT_EQ(output.code, 7);
+  EXPECT_EQ(output.text, "out\n");
+  EXPECT_FALSE(output.timed_out);
+}
+
 TEST(OutputOf, EndsAProgramThatIgnoresSigterm) {
   const auto output = output_of({"bash", "-c", "trap '' TERM; echo one; while :; do sleep 0.1; done"}, 200ms, 200ms);
   EXPECT_TRUE(output.timed_out);
