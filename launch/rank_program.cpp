@@ -153,8 +153,10 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
   if (options.judge.site && (name == "pairs" || name == resident)) {
     command.push_back("--site=" + fs::absolute(*options.judge.site).string());
   }
-  if (options.judge.thresholds != shipped_profiles() && (name == resident || is_collective(name))) {
-    command.push_back("--thresholds=" + fs::absolute(options.judge.thresholds).string());
+  // Only collectives are measured again because of a limit.
+  const fs::path& thresholds = options.judge.thresholds;
+  if (!thresholds.empty() && thresholds != shipped_profiles() && (name == resident || is_collective(name))) {
+    command.push_back("--thresholds=" + fs::absolute(thresholds).string());
   }
   if (options.retune) command.push_back("--retune");
   if (options.waiting) {

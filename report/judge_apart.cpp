@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/descriptor.hpp"
+#include "base/files.hpp"
 #include "base/key.hpp"
 #include "base/process.hpp"
 #include "base/shown_path.hpp"
@@ -163,9 +164,10 @@ Verdict verdict_apart(const Arguments& arguments, const std::function<void(Judge
       return settled(judged_by_raw_rows(arguments, *died));
     return judged_by_nothing(arguments, *died).verdict;
   }
-  const auto text = written_to(file);
-  // Without a text, the child threw an exception, or no memory was left for the file.
-  return text.empty() ? settled(judge(arguments)) : verdict_of_text(text, judge_name);
+  std::optional<Verdict> verdict;
+  // Without a whole text, the child threw an exception, or no memory was left for the file.
+  input_error_of([&] { verdict = verdict_of_text(written_to(file), judge_name); });
+  return verdict ? std::move(*verdict) : settled(judge(arguments));
 }
 
 Judged judge_after_trial(const Arguments& arguments) {
