@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <optional>
 #include <vector>
 
+#include "base/core_wait.hpp"
 #include "base/statistics.hpp"
 #include "kernels/device.hpp"
 
@@ -34,26 +33,18 @@ struct Chain {
   }
 };
 
-/// Returns the seconds that this thread has been ready to run while another thread had its core (Linux,
-/// Documentation/scheduler/sched-stats.rst). Returns nullopt if the kernel does not report it.
-std::optional<double> waited_so_far() {
-  std::ifstream in("/proc/thread-self/schedstat");
-  double worked = 0, waited = 0;
-  return in >> worked >> waited ? std::optional(waited * 1e-9) : std::nullopt;
-}
-
 class Jitter final : public Work {
  public:
   Jitter() { quanta_.reserve(max_operations * JitterSpec::quanta); }
 
   void enqueue() override {
-    const auto before = waited_so_far();
+    const auto before = seconds_waited_for_core();
     for (int i = 0; i < JitterSpec::quanta; ++i) {
       const auto begin = Clock::now();
       for (std::uint64_t step = 0; step < steps_per_quantum; ++step) state_ = chain_.next(state_);
       if (quanta_.size() < quanta_.capacity()) quanta_.push_back(seconds_since(begin));
     }
-    const auto after = waited_so_far();
+    const auto after = seconds_waited_for_core();
     if (before && after) waited_ += *after - *before;
   }
 
@@ -94,7 +85,7 @@ class Jitter final : public Work {
     }
     Metrics found{
         {"longest_gap_us", longest * 1e6}, {"quantum_p99_us", quantile(quanta_, 0.99) * 1e6}, {"stolen", stolen / all}};
-    if (waited_so_far()) found.emplace_back("waited", std::min(waited_ / all, 1.0));
+    if (seconds_waited_for_core()) found.emplace_back("waited", std::min(waited_ / all, 1.0));
     return found;
   }
 

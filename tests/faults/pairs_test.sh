@@ -147,6 +147,7 @@ if wants healthy; then
   measure healthy 0
   expect "eight healthy hosts: nobody is named" test "$(suspects healthy | grep -cE 'slow|answer')" = 0
   expect "three rounds inside leaves and three across" test "$(count '"run_name": ?"pairs/op:sendrecv/scope:(leaf|across)/round' healthy.json)" = 6
+  expect "each round has the share of time in which ranks waited for cores" test "$(count '"waited"' healthy.json)" -ge 8
   expect "AllReduce of two hosts, one round of each" test "$(count '"run_name": ?"pairs/op:allreduce/scope:(leaf|across)/round:0' healthy.json)" = 2
 fi
 if wants slow; then

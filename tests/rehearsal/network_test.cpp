@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "report/rehearsal_outcome.hpp"
 #include "tests/nightly.hpp"
@@ -133,6 +134,94 @@ TEST(Network, NamesASlowHostOfAFewBelowTheScatterOfAllPairs) {
     named += judged(scattered(measure(tree), 0.1, seed)).suspects.size() == 1 ? 1 : 0;
   }
   EXPECT_GE(named, 96U);
+}
+
+/// cores: a rate is proportional to the time in which both ends had a core; cables: waits do not change the rates.
+enum class LimitedBy { cores, cables };
+
+/// Adds the share of each round for which the ranks of each pair waited for cores. Each host has a usual share, and the
+/// shares vary by `spread` in each round.
+Results with_waits(Results results, const std::vector<double>& usual, double spread, LimitedBy limit,
+                   std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::lognormal_distribution<double> factor(0, spread);
+  for (Row& row : results.rows) {
+    auto& ranks = row.by_rank;
+    const RankValues partners = ranks["partner"];
+    RankValues waits(partners.size());
+    std::vector<double> worked;
+    for (const double share : usual) worked.push_back(std::min(1.0, (1 - share) * factor(random)));
+    for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+      if (!partners[rank]) continue;
+      const double least = std::min(worked[rank], worked[static_cast<std::size_t>(*partners[rank])]);
+      waits[rank] = 1 - least;
+      auto& rate = ranks["busbw_gb_per_s"][rank];
+      if (rate && limit == LimitedBy::cores) rate = *rate * least;
+    }
+    ranks["waited"] = waits;
+  }
+  return results;
+}
+
+Results four_hosts(const std::string& faults, std::uint64_t seed) {
+  Order tree = order(faults, 4, 1, seed);
+  tree.shape.leaves_are_known = false;
+  return measure(tree);
+}
+
+TEST(Network, NamesNoHostThatWaitedForCores) {
+  constexpr std::uint64_t trees = 100;
+  std::uint64_t accused = 0, acquitted = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + trees; ++seed) {
+    const auto judgement = judged(with_waits(four_hosts("", seed), {0.8, 0.8, 0.9, 0.8}, 0.05, LimitedBy::cores, seed));
+    accused += judgement.suspects.empty() ? 0 : 1;
+    if (judgement.said.find("1 slow part not judged, because ranks waited for cores: rail 0 of node0002") ==
+        std::string::npos)
+      continue;
+    ++acquitted;
+    ASSERT_EQ(judgement.findings.size(), 1U);
+    EXPECT_EQ(judgement.findings.front().status, Status::inconclusive) << "with GPUs";
+  }
+  EXPECT_EQ(accused, 0U);
+  EXPECT_GE(acquitted, trees * 9 / 10) << "the host that waited is slow";
+}
+
+TEST(Network, PassesOnTheHostBackendIfRanksWaitedForCores) {
+  auto results = with_waits(four_hosts("", first_seed), {0.8, 0.8, 0.9, 0.8}, 0.05, LimitedBy::cores, first_seed);
+  results.context.backend = Backend::host;
+  const auto judgement = judged(std::move(results));
+  ASSERT_EQ(judgement.findings.size(), 1U) << text(judgement);
+  EXPECT_EQ(judgement.findings.front().status, Status::pass);
+  EXPECT_NE(judgement.findings.front().detail.find("except while ranks waited for cores"), std::string::npos)
+      << judgement.findings.front().detail;
+}
+
+TEST(Network, NamesASlowHostAloneAlsoIfAllHostsWaitForCores) {
+  constexpr std::uint64_t trees = 100;
+  for (const auto limit : {LimitedBy::cores, LimitedBy::cables}) {
+    std::uint64_t named = 0;
+    const double spread = limit == LimitedBy::cores ? 0.1 : 0.5;
+    for (std::uint64_t seed = first_seed; seed < first_seed + trees; ++seed) {
+      const auto slow = four_hosts("nic:0.5", seed);
+      const auto expected = judged(slow),
+                 judgement = judged(with_waits(slow, {0.9, 0.9, 0.9, 0.9}, spread, limit, seed));
+      ASSERT_EQ(expected.suspects.size(), 1U);
+      named += judgement.suspects.size() == 1 && judgement.suspects[0].part.host == expected.suspects[0].part.host;
+    }
+    EXPECT_GE(named, trees * 96 / 100) << (limit == LimitedBy::cores ? "cores" : "cables");
+  }
+}
+
+TEST(Network, JudgesHostsThatDidNotWaitAsIfWaitsWereUnknown) {
+  for (const char* faults : {"", "nic:0.1", "uplink:0.1", "dead_host"}) {
+    const Results known = measure(order(faults, 64));
+    Results idle = known;
+    for (Row& row : idle.rows) row.by_rank["waited"] = RankValues(row.by_rank["partner"].size());
+    for (Row& row : idle.rows) {
+      for (auto& wait : row.by_rank["waited"]) wait = 0.002;
+    }
+    EXPECT_EQ(text(judged(std::move(idle))), text(judged(known))) << faults;
+  }
 }
 
 /// Nine hosts on three leaf switches and one rail. The rounds have fewer than ten values inside leaf switches.

@@ -130,6 +130,8 @@ constexpr std::array catalogue{
            .headline = 4, .ceiling = pair_busbw},
     Metric{.family = "pairs", .name = "partner", .what = "partner rank", .range = any,
            .harmless = "it is an identifier, not a figure"},
+    Metric{.family = "pairs", .name = "waited", .what = "share of the time in which other threads had the core of a rank of the pair",
+           .range = not_negative, .ceiling = one, .harmless = "it only acquits a host", .may_lack = shown},
     Metric{.family = "pairs", .name = "seed", .what = "seed of the shuffle of hosts", .range = any, .harmless = choice,
            .may_lack = choice},
     Metric{.family = training, .name = "tokens_per_s", .what = "tokens per second of the slowest GPU", .aspect = Aspect::gemm_raw,

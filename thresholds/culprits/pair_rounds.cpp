@@ -45,7 +45,7 @@ RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
   return rates;
 }
 
-PairRounds::PairRounds(const Benchmarks& benchmarks, const std::map<std::string, std::string>& leaves) {
+PairRounds::PairRounds(const Benchmarks& benchmarks, const std::map<std::string, std::string>& leaves, PairRate rate) {
   for (const auto& [key, benchmark] : benchmarks) {
     if (key.family() != "pairs") continue;
     context = benchmark.context;
@@ -53,7 +53,7 @@ PairRounds::PairRounds(const Benchmarks& benchmarks, const std::map<std::string,
   }
   if (context == nullptr) return;
   read_hosts(leaves);
-  read_values();
+  read_values(rate);
 }
 
 void PairRounds::read_hosts(const std::map<std::string, std::string>& leaves) {
@@ -76,9 +76,11 @@ void PairRounds::read_hosts(const std::map<std::string, std::string>& leaves) {
   }
 }
 
-void PairRounds::read_values() {
+void PairRounds::read_values(PairRate rate) {
+  constexpr double max_wait = 0.99;  // a longer wait leaves too little time for a rate
   for (const Benchmark* benchmark : rows) {
-    const auto values = rank_values(*benchmark, metric), partners = rank_values(*benchmark, "partner");
+    const auto values = rank_values(*benchmark, metric), partners = rank_values(*benchmark, "partner"),
+               waits = rank_values(*benchmark, "waited");
     if (partners.size() != host_of_.size()) continue;
     const auto direction = benchmark->key.part("dir");
     const bool confirms = !benchmark->key.part("confirm").empty();
@@ -88,6 +90,9 @@ void PairRounds::read_values() {
       value.host = host_of_[rank];
       value.partner = host_of_[static_cast<std::size_t>(*partners[rank])];
       value.rate = rank < values.size() ? values[rank].value_or(0) : 0;
+      const double wait = rank < waits.size() ? waits[rank].value_or(0) : 0;
+      longest_wait_ = std::max(longest_wait_, wait);
+      if (rate == PairRate::per_core_time) value.rate /= 1 - std::clamp(wait, 0.0, max_wait);
       value.key = &benchmark->key;
       value.across = !same_leaf(value.host, value.partner);
       value.confirms = confirms;

@@ -25,6 +25,9 @@ struct RailRates {
 /// two pairs in three.
 RailRates rates_of_rail(const std::vector<Exchange>&);
 
+/// measured: bytes per second; per_core_time: bytes per second in which both ends had a core.
+enum class PairRate { measured, per_core_time };
+
 struct PairRounds {
   static constexpr const char* metric = "busbw_gb_per_s";
 
@@ -49,7 +52,10 @@ struct PairRounds {
   using Pair = std::pair<std::size_t, std::size_t>;   // two hosts
 
   /// `leaves` gives the leaf switches of hosts for which the results have none.
-  PairRounds(const Benchmarks&, const std::map<std::string, std::string>& leaves);
+  PairRounds(const Benchmarks&, const std::map<std::string, std::string>& leaves, PairRate = PairRate::measured);
+
+  /// True if some rank waited for a core for more than 1 % of a round. A shorter wait is below the noise of rates.
+  bool waited_for_cores() const { return longest_wait_ > 0.01; }
 
   bool empty() const { return at.empty() && sums.empty(); }
   bool same_leaf(std::size_t a, std::size_t b) const {
@@ -106,7 +112,7 @@ struct PairRounds {
 
  private:
   void read_hosts(const std::map<std::string, std::string>& leaves);
-  void read_values();
+  void read_values(PairRate);
   void read_scatter();
 
   std::vector<std::size_t> host_of_, rail_of_;  // by rank
@@ -114,6 +120,7 @@ struct PairRounds {
   /// Standard deviation of the logarithm of a rate around the slower of the best rates of its two ends. Hosts that
   /// share cores, for example, scatter by a factor.
   double scatter_ = 0;
+  double longest_wait_ = 0;     // share of a round in which other threads had the core of a rank
   std::vector<double> inside_;  // values between hosts of the same leaf switch, relative to `typical`, sorted
 };
 
