@@ -73,10 +73,8 @@ TEST_P(QuantizedStep, IsNearTheStepInF64) {
   EXPECT_NEAR(fp8.loss(), exact.loss(), 0.02 * exact.loss());
   EXPECT_NE(fp8.loss(), exact.loss());
   const auto of_tensors = cosines(exact.step.tensors(), fp8.gradient(), exact.gradient());
-  EXPECT_GE(median(of_tensors), 0.995);
-  // The gradient of a key bias is only rounding error.
-  const auto bad = std::count_if(of_tensors.begin(), of_tensors.end(), [](double cosine) { return cosine < 0.95; });
-  EXPECT_LE(bad, 0) << *std::min_element(of_tensors.begin(), of_tensors.end());
+  EXPECT_GE(median(of_tensors), 0.995) << "least " << *std::min_element(of_tensors.begin(), of_tensors.end());
+  EXPECT_GE(*std::min_element(of_tensors.begin(), of_tensors.end()), 0.95);
 }
 
 TEST_P(QuantizedStep, LearnsAsTheStepInF64) {
@@ -86,8 +84,8 @@ TEST_P(QuantizedStep, LearnsAsTheStepInF64) {
   set_calm(exact);
   set_calm(fp8);
   for (int i = 0; i < 20; ++i) {
-    exact.step.run(AdamW{.lr = 0.003});
-    fp8.step.run(AdamW{.lr = 0.003});
+    exact.step.run(AdamW{.lr = 0.001});
+    fp8.step.run(AdamW{.lr = 0.001});
   }
   const auto got = fp8.step.records();
   const auto want = exact.step.records();

@@ -309,7 +309,7 @@ TEST_P(CudaQuantization, RefusesColumnsThatDoNotFit) {
       quantize_transposed(stream(), {nullptr, rows, cols, cols},
                           {{nullptr, cols, rows, rows}, reinterpret_cast<float*>(16), nullptr, GetParam()});
     });
-    EXPECT_TRUE(contains(text, "values cannot be quantized: both must be divisible by 8"));
+    EXPECT_TRUE(contains(text, "divisible by 8"));
   }
 }
 
