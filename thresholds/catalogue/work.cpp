@@ -40,15 +40,17 @@ double collective_bytes(const Key& key, double bytes, int ranks) {
 }
 
 // For each model: the operations of a step per token, and the parameters whose gradients it reduces over ranks.
-constexpr std::array<Model, 9> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
-                                       {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
-                                       {"train_step", "gpt2_124m", 0.8075e9, 124475904},
-                                       {"train_step", "encoder_163m", 0.8075e9, 162764928},
-                                       {"train_step", "qwen2_7b", 45.30e9, 7615616512},
-                                       {"train_step", "qwen2_7b_8_layers", 15.28e9, 2954460672},
-                                       {"train_step", "llama_8b", 48.78e9, 8030261248},
-                                       {"train_step", "llama_8b_8_layers", 14.56e9, 2795573248},
-                                       {"checkpoint", "gpt2_124m", 0, 124475904}}};
+constexpr std::array<Model, 11> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
+                                        {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
+                                        {"train_step", "gpt2_124m", 0.8075e9, 124475904},
+                                        {"train_step", "encoder_163m", 0.8075e9, 162764928},
+                                        {"train_step", "qwen2_7b", 45.30e9, 7615616512},
+                                        {"train_step", "qwen2_7b_8_layers", 15.28e9, 2954460672},
+                                        {"train_step", "llama_8b", 48.78e9, 8030261248},
+                                        {"train_step", "llama_8b_8_layers", 14.56e9, 2795573248},
+                                        {"train_step", "gpt_7b_gqa", 40.93e9, 6721638400},
+                                        {"train_step", "gpt_7b_gqa_8_layers", 12.60e9, 2468417536},
+                                        {"checkpoint", "gpt2_124m", 0, 124475904}}};
 
 /// The work of one operation of a benchmark on one rank, computed from its key; 0 if the key does not define it.
 struct Operation {

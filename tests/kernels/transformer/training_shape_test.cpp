@@ -56,7 +56,7 @@ TEST(TrainingShape, CountsTheParametersOfGpt2AndOfTheEncoder) {
 }
 
 TEST(TrainingShape, CutsModelsToTheLayersThatOneGpuTrainsAndToNothingElse) {
-  for (const char* const name : {"qwen2_7b", "llama_8b"}) {
+  for (const char* const name : {"qwen2_7b", "llama_8b", "gpt_7b_gqa"}) {
     auto model = preset(name).model;
     const auto whole = parameters(model, no_adapters);
     const auto shorter = parameters(preset(std::string(name) + "_8_layers").model, no_adapters);
@@ -68,8 +68,10 @@ TEST(TrainingShape, CutsModelsToTheLayersThatOneGpuTrainsAndToNothingElse) {
 }
 
 TEST(TrainingShape, CountsTheParametersOfLlama) {
-  for (const auto& [name, published] :
-       {std::pair{"llama_8b", 8'030'261'248U}, {"llama2_13b", 13'015'864'320U}, {"llama_70b", 70'553'706'496U}}) {
+  for (const auto& [name, published] : {std::pair{"llama_8b", 8'030'261'248U},
+                                        {"gpt_7b_gqa", 6'721'638'400U},
+                                        {"llama2_13b", 13'015'864'320U},
+                                        {"llama_70b", 70'553'706'496U}}) {
     EXPECT_EQ(parameters(preset(name).model, no_adapters).total(), published) << name;
   }
 }
