@@ -36,7 +36,7 @@ class Lines {
 
   /// Adds a text, which wraps at the width. All its lines have the tone.
   void add(const std::string& text, Tone tone = Tone::plain) {
-    for (const auto& line : wrapped(printable(text), style_.width)) {
+    for (const auto& line : wrapped(one_line(text), style_.width)) {
       const bool painted = style_.color && tone != Tone::plain;
       text_ += painted ? (tone == Tone::good ? "\033[1m" : "\033[31m") + line + "\033[0m\n" : line + "\n";
     }

