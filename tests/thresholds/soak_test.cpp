@@ -78,7 +78,7 @@ const Finding* find(const Verdict& verdict, const std::string& key) {
 }
 
 RoundFinding figure_of(const std::string& unit) {
-  return {gemm, "tflops", Status::fail, true, {unit}, "5 % below its peers"};
+  return {Key(gemm), "tflops", Status::fail, true, {unit}, "5 % below its peers"};
 }
 
 TEST(Soak, HealthyDaysRaiseNoAlarm) {
