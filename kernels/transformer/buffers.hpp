@@ -243,9 +243,9 @@ struct Buffers {
 
   void take_state(Arena& arena, const StepShape& s) {
     arena.start(Use::optimizer);
-    const auto take = [&]<class T>(T*& first, T*& second) {
-      first = arena.take<T>("first moment", state.count);
-      second = arena.take<T>("second moment", state.count);
+    const auto take = [&]<class T>(T*& mean, T*& variance) {
+      mean = arena.take<T>("first moment", state.count);
+      variance = arena.take<T>("second moment", state.count);
     };
     if (s.in_bf16()) return take(bf16_state.first_moment, bf16_state.second_moment);
     state.parameters = arena.take<Master>("parameters", state.count);
