@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "base/limited_json.hpp"
+
 namespace shakedown {
 
 void Field::refuse(const std::string& what) const {
@@ -85,6 +87,6 @@ std::string cbor_of_document(const nlohmann::ordered_json& document) {
 }
 
 nlohmann::json document_of_cbor(const std::string& bytes) { return nlohmann::json::from_cbor(bytes); }
-nlohmann::json document_of_text(std::string_view text) { return nlohmann::json::parse(text, nullptr, false); }
+nlohmann::json document_of_text(std::string_view text) { return limited_json<nlohmann::json>(text); }
 
 }  // namespace shakedown

@@ -273,7 +273,7 @@ std::string text_of_document(const nlohmann::json& document, int indent);
 std::string text_of_document(const nlohmann::ordered_json& document, int indent);
 std::string cbor_of_document(const nlohmann::ordered_json& document);
 nlohmann::json document_of_cbor(const std::string& bytes);
-/// Parses `text`. The result is "discarded" if the text is not JSON.
+/// Parses `text`. The result is "discarded" if the text is not JSON, or has more than 64 levels.
 nlohmann::json document_of_text(std::string_view text);
 
 /// Returns a value as JSON text.

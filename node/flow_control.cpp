@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -15,7 +16,7 @@ using Words = std::vector<std::string>;
 
 /// Returns the lossless priorities in {"prio_pfc": [false, false, false, true, ...]}; nullopt for another text.
 std::optional<std::vector<std::string>> lossless_priorities(const std::string& text) {
-  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const auto document = document_of_text(text);
   const auto found = document.is_object() ? document.find("prio_pfc") : document.end();
   if (!document.is_object() || found == document.end() || !found->is_array()) return std::nullopt;
   std::vector<std::string> priorities;
@@ -28,7 +29,7 @@ std::optional<std::vector<std::string>> lossless_priorities(const std::string& t
 /// Returns true if the table {"dscp_prio": [[26, 3], ...]} has an entry. dcb omits empty tables. nullopt for another
 /// text.
 std::optional<bool> has_dscp(const std::string& text) {
-  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const auto document = document_of_text(text);
   if (!document.is_object()) return std::nullopt;
   const auto found = document.find("dscp_prio");
   if (found != document.end() && !found->is_array()) return std::nullopt;

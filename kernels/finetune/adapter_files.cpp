@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/limited_json.hpp"
 #include "base/parse_number.hpp"
 #include "base/text.hpp"
-#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/safetensors.hpp"
 
 namespace shakedown::finetune {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/archive.hpp"
 #include "base/files.hpp"
-#include "kernels/finetune/limited_json.hpp"
 
 namespace shakedown::finetune {
 
@@ -15,7 +15,7 @@ ChatTemplate chat_template_of(const std::filesystem::path& folder, const Tokeniz
   if (path_exists(jinja)) {
     text = read_file(jinja);
   } else if (path_exists(config)) {
-    const auto json = limited_json<nlohmann::json>(read_file(config));
+    const auto json = document_of_text(read_file(config));
     if (json.is_object() && json.contains("chat_template") && json["chat_template"].is_string())
       text = json["chat_template"].get<std::string>();
   }

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/limited_json.hpp"
 #include "base/text.hpp"
 #include "kernels/finetune/chat_text.hpp"
-#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/unicode.hpp"
 
 namespace shakedown::finetune {

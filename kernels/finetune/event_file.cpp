@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/host_name.hpp"
 
@@ -66,7 +67,7 @@ void keep_before(const fs::path& file, std::int64_t first_step) {
   if (!lines) return;
   std::string kept;
   for (const auto& line : *lines) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);  // the last line may be incomplete
+    const auto json = document_of_text(line);  // the last line may be incomplete
     const bool is_kept = json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
                          json["step"].get<std::int64_t>() < first_step;
     if (is_kept) kept += line + "\n";

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "kernels/finetune/limited_json.hpp"
 
 namespace shakedown::finetune {
 
@@ -26,7 +26,7 @@ constexpr std::int64_t max_layers = 4096, max_width = 1 << 24;
 class Config {
  public:
   explicit Config(std::filesystem::path file) : file_(std::move(file)) {
-    json_ = limited_json<Json>(read_file(file_));
+    json_ = document_of_text(read_file(file_));
     if (!json_.is_object()) refuse("is not a JSON object; download it again");
   }
 

@@ -20,9 +20,9 @@
 
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
+#include "base/limited_json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "kernels/finetune/limited_json.hpp"
 #include "kernels/short_floats.hpp"
 
 namespace shakedown::finetune {

@@ -10,10 +10,10 @@
 #include <queue>
 #include <utility>
 
+#include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/unicode.hpp"
 
 namespace shakedown::finetune {
@@ -113,7 +113,7 @@ const Json& member(const Json& json, const char* name) {
 Tokenizer::Tokenizer(const fs::path& path) : file_(is_folder(path) ? path / "tokenizer.json" : path) {
   const auto text = read_file(file_);
   digest_ = sha256(text);
-  const auto json = limited_json<Json>(text);
+  const auto json = document_of_text(text);
   if (!json.is_object()) refuse("is not a JSON object; download it again");
   read_model(member(json, "model"));
   read_merges(member(member(json, "model"), "merges"));

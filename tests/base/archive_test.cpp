@@ -86,6 +86,14 @@ TEST(Archive, WritesANumberThatIsNoneAsNull) {
   EXPECT_EQ(json_text(Leaf{"a", NAN}, -1), R"({"name":"a","size":null})");
 }
 
+TEST(Document, HasAtMost64Levels) {
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + "1" + std::string(levels, ']'); };
+  EXPECT_TRUE(document_of_text(nested(64)).is_array());
+  EXPECT_TRUE(document_of_text(nested(65)).is_discarded());
+  EXPECT_TRUE(document_of_text(nested(100'000)).is_discarded());
+  EXPECT_TRUE(document_of_text("{").is_discarded());
+}
+
 TEST(Archive, KeepsEveryBitBetweenRanks) {
   const auto back = unpacked<Leaf>(packed(Leaf{"a:b\n\x1f\xff", INFINITY}), "rank 1");
   EXPECT_EQ(back.name, "a:b\n\x1f\xff");

@@ -1,4 +1,4 @@
-// JSON of files that others wrote.
+// JSON of files that others may have written.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace shakedown::finetune {
+namespace shakedown {
 
 /// Whether wrong JSON is an exception (Json::parse_error, Json::out_of_range, std::invalid_argument if it is too deep)
 /// or a discarded value.
@@ -30,4 +30,4 @@ Json limited_json(std::string_view text, WrongJson wrong = WrongJson::is_discard
   return Json(Json::value_t::discarded);
 }
 
-}  // namespace shakedown::finetune
+}  // namespace shakedown
