@@ -1,18 +1,21 @@
 #include "launch/host_stream.hpp"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "base/archive.hpp"
 #include "base/environment.hpp"
+#include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "launch/launcher_words.hpp"
@@ -25,8 +28,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+<<<<<<< ours
 constexpr std::size_t max_line_bytes = 8 << 20;  // a reading of 16 GPUs has 20 KB
 constexpr std::size_t max_ssh_lines = 50;
+=======
+constexpr std::size_t max_reading_bytes = 8 << 20;  // a reading of 16 GPUs has 20 KB
+constexpr std::size_t max_lines_kept = 50;
+>>>>>>> theirs
 
 /// Writes readings as lines of JSON until the reader is gone.
 void write_readings(int to, const std::string& host, const ReadingPlan& plan) {
@@ -80,7 +88,7 @@ void take_lines(Descriptor& pipe, std::string& text, const Visit& visit) {
       begin = end + 1;
     }
     text.erase(0, begin);
-    if (text.size() > max_line_bytes) text.clear();
+    if (text.size() > max_reading_bytes) text.clear();
   }
 }
 
@@ -153,14 +161,22 @@ void HostStream::take_line(const std::string& line) {
     reading_->host = host_;
     heard_ = Clock::now();
   } catch (const InputError& error) {
+<<<<<<< ours
     if (said_.size() < max_ssh_lines) said_.emplace_back(error.what());
+=======
+    if (said_.size() < max_lines_kept) said_.emplace_back(error.what());
+>>>>>>> theirs
   }
 }
 
 void HostStream::take() {
   take_lines(out_, out_text_, [&](const std::string& line) { take_line(line); });
   take_lines(error_, error_text_, [&](const std::string& line) {
+<<<<<<< ours
     if (said_.size() < max_ssh_lines) said_.push_back(line);
+=======
+    if (said_.size() < max_lines_kept) said_.push_back(line);
+>>>>>>> theirs
   });
   if (process_ != 0 && !out_.is_open()) take_end();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/types.h>
 
 #include <chrono>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/host_activity.hpp"
+#include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {

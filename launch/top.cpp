@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -19,6 +21,7 @@
 #include "base/host_list.hpp"
 #include "base/host_name.hpp"
 #include "base/socket.hpp"
+#include "base/time_limits.hpp"
 #include "launch/host_stream.hpp"
 #include "launch/job.hpp"
 #include "launch/live_screen.hpp"
@@ -96,7 +99,8 @@ bool print_json(const Activity& activity) {
 void follow(const Streams& streams, Signals& signals, const ReadingPlan& plan, LiveScreen* screen,
             const std::function<bool()>& draw) {
   const auto interval = std::chrono::duration_cast<Clock::duration>(plan.interval);
-  for (auto next = Clock::now();;) {
+  const auto for_first_reading = std::min<Clock::duration>(interval, std::chrono::milliseconds(200));
+  for (auto next = Clock::now() + for_first_reading;;) {
     if (Clock::now() >= next) {
       if (!draw()) return;
       next = std::max(next + interval, Clock::now());

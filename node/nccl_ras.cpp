@@ -1,7 +1,10 @@
 #include "node/nccl_ras.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "base/socket.hpp"

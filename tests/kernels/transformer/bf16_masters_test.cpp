@@ -198,7 +198,7 @@ TEST(StepsInBf16, AllocateWhatWasPlannedWhichIsLess) {
   const auto bytes = footprint(spec);
   spec.masters = DType::bf16;
   const auto count = training::step_shape(spec).layout().count() / 2;
-  const auto slice = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
+  const auto slice = [](std::size_t size) { return (size + 255) / 256 * 256; };
   EXPECT_EQ(bytes - footprint(spec), 3 * slice(4 * count) - 2 * slice(2 * count));  // two moments, three values before
   EXPECT_EQ(key(spec), "train_step/model:qwen2_7b/batch:1/seq:4096/shard:weights/masters:bf16");
 }

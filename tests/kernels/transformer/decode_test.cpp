@@ -158,7 +158,7 @@ TEST(Decode, IsCheckedOnRanksThatShareTheModel) {
 class FaultyOps : public host::DecodeOps<double> {
  public:
   using DecodeOps::DecodeOps;
-  static training::DecodeErrors errors() { return {1e-16, 1e-16, 1e-5}; }
+  static training::DecodeErrors errors() { return {1e-16, 1e-16, 1e-5, 1e-16}; }
   static std::uint64_t digest(const void* from, std::size_t bytes) {
     return digest_of({static_cast<const std::byte*>(from), bytes});
   }

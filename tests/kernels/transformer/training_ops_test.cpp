@@ -420,7 +420,7 @@ TEST_F(HostTrainingOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
   ops_.place_copies({&slot, 1});
   const training::Summary summary{25, 0, 0};
   training::Summary updated{}, want{};
-  ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2},
+  ops_.adamw(training::FlatState<double>{p.data(), g.data(), m.data(), v.data(), 2},
              {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.5, .max_norm = 1, .step = 3},
              &summary, &updated, 0, 1);
   const double clipped = 3 / (5 + 1e-6), m1 = 0.9 * 0.1 + 0.1 * clipped, v1 = 0.99 * 0.01 + 0.01 * clipped * clipped;
@@ -442,7 +442,8 @@ TEST_F(HostTrainingOps, LetOnlyThoseParametersDecayThatAreMeantTo) {
   ops_.place_copies(slots);
   const training::Summary summary{};
   training::Summary updated{};
-  ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2}, {.lr = 0.1, .weight_decay = 0.5}, &summary, &updated, 0, 2);
+  ops_.adamw(training::FlatState<double>{p.data(), g.data(), m.data(), v.data(), 2}, {.lr = 0.1, .weight_decay = 0.5},
+             &summary, &updated, 0, 2);
   EXPECT_EQ(p[0], 0.95);
   EXPECT_EQ(p[1], 1);
   EXPECT_EQ(copies, p);
@@ -455,7 +456,7 @@ TEST_F(HostTrainingOps, UpdateNothingWhenTheGradientIsNotFinite) {
   const training::Summary broken{9, 1, 0}, overflow{HUGE_VAL, 0, 0};
   for (const auto& summary : {broken, overflow}) {
     training::Summary updated{};
-    ops_.adamw({p.data(), g.data(), m.data(), v.data(), 1}, {}, &summary, &updated, 0, 1);
+    ops_.adamw(training::FlatState<double>{p.data(), g.data(), m.data(), v.data(), 1}, {}, &summary, &updated, 0, 1);
     EXPECT_EQ(p[0], 1);
     EXPECT_EQ(m[0], 0);
     EXPECT_EQ(copy[0], 7);
