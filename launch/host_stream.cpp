@@ -28,13 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-<<<<<<< ours
-constexpr std::size_t max_line_bytes = 8 << 20;  // a reading of 16 GPUs has 20 KB
-constexpr std::size_t max_ssh_lines = 50;
-=======
 constexpr std::size_t max_reading_bytes = 8 << 20;  // a reading of 16 GPUs has 20 KB
 constexpr std::size_t max_lines_kept = 50;
->>>>>>> theirs
 
 /// Writes readings as lines of JSON until the reader is gone.
 void write_readings(int to, const std::string& host, const ReadingPlan& plan) {
@@ -161,22 +156,14 @@ void HostStream::take_line(const std::string& line) {
     reading_->host = host_;
     heard_ = Clock::now();
   } catch (const InputError& error) {
-<<<<<<< ours
-    if (said_.size() < max_ssh_lines) said_.emplace_back(error.what());
-=======
     if (said_.size() < max_lines_kept) said_.emplace_back(error.what());
->>>>>>> theirs
   }
 }
 
 void HostStream::take() {
   take_lines(out_, out_text_, [&](const std::string& line) { take_line(line); });
   take_lines(error_, error_text_, [&](const std::string& line) {
-<<<<<<< ours
-    if (said_.size() < max_ssh_lines) said_.push_back(line);
-=======
     if (said_.size() < max_lines_kept) said_.push_back(line);
->>>>>>> theirs
   });
   if (process_ != 0 && !out_.is_open()) take_end();
 }
