@@ -1,5 +1,6 @@
 #include "kernels/reference.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -15,6 +16,11 @@ double normal(std::uint64_t i, std::uint64_t stream) {
 
 double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm) {
   return u_out * std::abs(exact) + 8.0 * u_acc * row_norm * col_norm;
+}
+
+double promoted_fp8_roundoff(int k) {
+  constexpr double of_part = 0x1p-13, least = 0x1p-16, part = 128;
+  return std::max(least, of_part / std::sqrt(std::max(1.0, k / part)));
 }
 
 double sum_tolerance(int summands, double u, double sizes) {

@@ -185,6 +185,11 @@ struct FloatScales {
 /// row_norm = |a| and col_norm = |b| are the 2-norms of the row of A and the column of B.
 double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm);
 
+/// Returns the unit roundoff of an fp8 product of inner dimension k whose sum is promoted to f32 every 128 elements, as
+/// on Hopper with exact accumulation. Each step of a tensor core is truncated to 13 bits (kernels/cuda/gemm_type.cpp).
+/// The errors of the parts are independent, so that of the sum grows with their root, and |a| |b| with their number.
+double promoted_fp8_roundoff(int k);
+
 /// Returns the largest |s - exact| of a sum of some summands in any order, each addition rounded to a type with unit
 /// roundoff u, as NCCL sums a short type (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
 /// sizes is the sum of the absolute summands. There are at least two summands, and fewer than 1/u.

@@ -82,9 +82,9 @@ std::optional<int> gpu_of(const Json& result) {
   return gpu && *gpu >= 0 ? gpu : std::nullopt;
 }
 
-class Reader {
+class ReportReader {
  public:
-  explicit Reader(int level) : level_(level) {}
+  explicit ReportReader(int level) : level_(level) {}
 
   DcgmReport read(const std::string& text) {
     const auto begin = text.find('{'), end = text.rfind('}');
@@ -232,7 +232,7 @@ DcgmReport read_dcgm(const CommandOutput& output, int level) {
   } else if (output.timed_out) {
     report.trouble = program + " was ended because it took too long; --timeout=S gives more time";
   } else {
-    report = Reader(level).read(output.text);
+    report = ReportReader(level).read(output.text);
     if (report.trouble.empty() && output.code != 0 && report.results.empty()) {
       report.trouble = "no test failed, but dcgmi ended with exit code " + std::to_string(output.code);
     }

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/limited_json.hpp"
 #include "base/text.hpp"
-#include "kernels/finetune/limited_json.hpp"
 #include "kernels/finetune/unicode.hpp"
 
 namespace shakedown::finetune {

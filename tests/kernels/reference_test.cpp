@@ -234,6 +234,60 @@ TEST(GemmTolerance, LetsAnF32ProductPassAndNotATf32Product) {
   EXPECT_GT(std::abs(tf32 - exact), limit);
 }
 
+/// Returns the sum of a step of 32 products and of the sum before, in which a tensor core of Hopper truncates each term
+/// to 13 bits of fraction of the largest one.
+double truncated_step(const std::vector<double>& products, std::size_t first, double sum) {
+  const std::size_t end = std::min(first + 32, products.size());
+  double largest = std::abs(sum);
+  for (std::size_t i = first; i < end; ++i) largest = std::max(largest, std::abs(products[i]));
+  if (largest == 0) return 0;
+  const double ulp = std::ldexp(1.0, std::ilogb(largest) - 13);
+  double units = std::trunc(sum / ulp);
+  for (std::size_t i = first; i < end; ++i) units += std::trunc(products[i] / ulp);
+  return units * ulp;
+}
+
+/// Random values as row factors map them to e4m3, and their 2-norm.
+struct Fp8Row {
+  std::vector<double> values;
+  double norm = 0;
+};
+Fp8Row fp8_row(std::uint64_t stream, std::size_t k) {
+  Fp8Row row{std::vector<double>(k)};
+  double largest = 0, squares = 0;
+  for (std::size_t i = 0; i < k; ++i) largest = std::max(largest, std::abs(row.values[i] = normal(i, stream)));
+  for (double& value : row.values) {
+    const auto scaled = static_cast<float>(448 * value / largest);
+    value = static_cast<double>(from_float8(to_float8(scaled, Float8::e4m3), Float8::e4m3));
+    squares += value * value;
+  }
+  row.norm = std::sqrt(squares);
+  return row;
+}
+
+TEST(GemmTolerance, LetsAnFp8SumPassThatIsPromotedToF32) {
+  for (const std::size_t k : {16U, 64U, 128U, 512U, 4096U}) {
+    double largest = 0;
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      const auto a = fp8_row(2 * i, k), b = fp8_row(2 * i + 1, k);
+      std::vector<double> products(k);
+      double exact = 0, part = 0;
+      float promoted = 0;
+      for (std::size_t l = 0; l < k; ++l) exact += products[l] = a.values[l] * b.values[l];
+      for (std::size_t l = 0; l < k; l += 32) {
+        part = truncated_step(products, l, part);
+        if (l % 128 != 96 && l + 32 < k) continue;
+        promoted += static_cast<float>(part);
+        part = 0;
+      }
+      const double limit = gemm_tolerance(0x1p-24, promoted_fp8_roundoff(static_cast<int>(k)), exact, a.norm, b.norm);
+      largest = std::max(largest, std::abs(static_cast<double>(promoted) - exact) / limit);
+    }
+    EXPECT_LT(largest, 0.5) << "k " << k;
+    EXPECT_GT(largest, 0.01) << "k " << k << ": the limit finds nothing";
+  }
+}
+
 TEST(SumTolerance, LetsSumsPassThatAreRoundedToBf16AfterEachRank) {
   constexpr double u = 0x1p-8;
   for (const int ranks : {2, 4, 8}) {
