@@ -47,7 +47,7 @@ TopOptions parse_top_options(const std::vector<std::string>& words) {
   double interval = 1;
   given("--hosts", hosts)("--interval", interval)("--once", options.plan.once)("--json", options.json);
   options.plan.interval = Seconds(interval);
-  options.hosts = expand_hosts(hosts, "--hosts: ");
+  if (!hosts.empty()) options.hosts = expand_hosts(hosts, "--hosts: ");
   for (const auto& host : options.hosts) {
     if (!is_host_name(host)) throw InputError("--hosts: \"" + host + "\" is not a host; write node[1-4],node7");
   }
