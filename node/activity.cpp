@@ -54,10 +54,6 @@ std::optional<T> value(const Answer<T>& answer) {
   return answer ? std::optional<T>(*answer) : std::nullopt;
 }
 
-bool is_setting(const std::string& name) {
-  return name.starts_with("NCCL_") || name == "CUDA_DEVICE_MAX_CONNECTIONS" || name == "OMP_NUM_THREADS";
-}
-
 /// Returns the name of a user in /etc/passwd, else the number.
 std::string user_name(const Path& root, unsigned user) {
   const auto number = std::to_string(user);
@@ -105,10 +101,8 @@ ProcessActivity process_activity(const Path& root, const GpuProcess& process) {
   const auto folder = root / "proc" / std::to_string(process.pid);
   struct stat state {};
   if (stat(folder.c_str(), &state) == 0) activity.user = user_name(root, state.st_uid);
-  for (const auto& variable : split(content_of(folder / "environ").value_or(""), '\0')) {
-    const auto equals = variable.find('=');
-    if (equals == std::string::npos || !is_setting(variable.substr(0, equals))) continue;
-    activity.settings[one_line(variable.substr(0, equals))] = one_line(variable.substr(equals + 1));
+  for (const auto& [name, value] : tuning_in(split(content_of(folder / "environ").value_or(""), '\0'))) {
+    activity.settings[name] = one_line(value);
   }
   return activity;
 }

@@ -193,14 +193,20 @@ std::optional<GpuMask> gpu_mask(const Environment& environment) {
   return std::nullopt;
 }
 
-std::map<std::string, std::string> tuning(const Environment& environment, const std::filesystem::path& root) {
+std::map<std::string, std::string> tuning_in(const std::vector<std::string>& variables) {
   std::map<std::string, std::string> found;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
+  for (const auto& text : variables) {
     const auto equals = text.find('=');
     const auto name = text.substr(0, equals);
     if (equals != std::string::npos && changes_results(name)) found[name] = without_password(text.substr(equals + 1));
   }
+  return found;
+}
+
+std::map<std::string, std::string> tuning(const Environment& environment, const std::filesystem::path& root) {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  auto found = tuning_in(variables);
   for (const auto& file : nccl_files(environment, root)) {
     for (const auto& [name, value] : nccl_lines(file)) {
       if (name.compare(0, 5, "NCCL_") == 0 && changes_results(name))

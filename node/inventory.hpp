@@ -44,6 +44,9 @@ std::optional<GpuMask> gpu_mask(const Environment&);
 /// below `root`.
 std::map<std::string, std::string> tuning(const Environment&, const std::filesystem::path& root = "/");
 
+/// Returns the variables that affect results, by name, among those of a process, such as "NCCL_X=1".
+std::map<std::string, std::string> tuning_in(const std::vector<std::string>& variables);
+
 /// Returns the variables as NCCL sees them: from the environment, else from the user's configuration file, else from
 /// the system's configuration file. Reads the files once.
 Environment nccl_environment(const Environment&, const std::filesystem::path& root = "/");

@@ -145,7 +145,7 @@ TEST_F(Activities, HaveRatesOfInfinibandPortsAndInterfacesWithHardware) {
 TEST_F(Activities, NameAProcessWithItsUserAndTheSettingsOfNccl) {
   const FakeGpus gpus(busy_gpu);
   using namespace std::string_literals;
-  host_.write("proc/4711/environ", "HOME=/root\0NCCL_ALGO=Ring\0SECRET=hunter2\0OMP_NUM_THREADS=8\0"s);
+  host_.write("proc/4711/environ", "HOME=/root\0NCCL_ALGO=Ring\0NCCL_TOKEN=hunter2\0OMP_NUM_THREADS=8\0"s);
   const auto gpu = reader().read().gpus.front();
   ASSERT_EQ(gpu.processes.size(), 1u);
   EXPECT_EQ(gpu.processes[0].pid, 4711);
