@@ -17,6 +17,9 @@ void register_finetune(Session& session) {
   spec.shape = model;
   spec.lora = lora;
   spec.dtype = host ? DType::f32 : DType::bf16;
+  // The rate of lora_step, at which rounding hardly changes the losses. At half of the standard deviation of the
+  // weights (1e-2) the losses of four GPUs were 3.6 to 5.4.
+  if (!host) spec.rate = 1e-4;
   spec.batch = host ? 4 : 2;
   spec.seq = host ? 32 : 2048;
   const double tokens = static_cast<double>(spec.batch * spec.seq) * spec.steps;

@@ -72,7 +72,8 @@ std::string remote_command(const ReadingPlan& plan) {
 template <class Visit>
 void take_lines(Descriptor& pipe, std::string& text, const Visit& visit) {
   std::array<char, 65536> piece{};
-  while (pipe.is_open()) {
+  constexpr int max_pieces = 128;  // 8 MB; the next call takes the rest, so that endless output does not stop the view
+  for (int pieces = 0; pieces < max_pieces && pipe.is_open(); ++pieces) {
     const auto count = read(pipe.get(), piece.data(), piece.size());
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (count <= 0) pipe.close_now();
@@ -118,7 +119,8 @@ std::unique_ptr<HostStream> HostStream::over_ssh(const std::string& host, const 
     stream->end_ = std::string("no pipe can be made: ") + std::strerror(errno);
     return stream;
   }
-  NewProcess ssh{{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "--", host, remote_command(plan)}};
+  NewProcess ssh{{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=5", "-o",
+                  "ServerAliveCountMax=2", "-o", "LogLevel=ERROR", "--", host, remote_command(plan)}};
   ssh.descriptors = {{out->write_end.get(), STDOUT_FILENO}, {error->write_end.get(), STDERR_FILENO}};
   ssh.own_session = true;  // Ctrl-C ends this process first, which then ends ssh
   const auto started = start(ssh);
@@ -177,13 +179,18 @@ void HostStream::take_end() {
                                     : "ended with exit code " + std::to_string(end->code);
   const auto failure = start_failure(said_, host_);
   const auto why = failure ? failure->text() : how;
-  end_ = is_here_ ? "the reading process " + how : why.starts_with("ssh: ") ? why : "ssh: " + why;
+  const std::string prefix = "ssh: ";  // which ssh's own errors have
+  const bool has_prefix = why.compare(0, prefix.size(), prefix) == 0;
+  end_ = is_here_ ? "the reading process " + how : has_prefix ? why : prefix + why;
 }
 
 Seconds HostStream::limit() const {
   const auto& limits = time_limits();
-  // Another host reports a driver that hangs, so this host waits longer than that one.
-  return (is_here_ ? limits.driver_of_view : limits.host_of_view) + (is_here_ ? 1 : 2) * plan_.interval;
+  // Without persistence mode, NVML's start starts each GPU, and --once has no second chance. Another host reports a
+  // driver that hangs, so this host waits longer than that one.
+  const Seconds driver = plan_.once ? limits.driver : limits.driver_of_view;
+  const Seconds host = limits.host_of_view + (plan_.once ? limits.driver : Seconds(0));
+  return (is_here_ ? driver : host) + (is_here_ ? 1 : 2) * plan_.interval;
 }
 
 bool HostStream::is_waiting() const { return !reading_ && !end_ && Clock::now() - heard_ < limit(); }

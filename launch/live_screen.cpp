@@ -31,7 +31,7 @@ LiveScreen::LiveScreen() {
     now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     now.c_cc[VMIN] = 0;
     now.c_cc[VTIME] = 0;
-    now.c_cc[VSUSP] = _POSIX_VDISABLE;
+    now.c_cc[VSUSP] = now.c_cc[VQUIT] = _POSIX_VDISABLE;
     tcsetattr(STDIN_FILENO, TCSANOW, &now);
   }
   put(begin_screen);

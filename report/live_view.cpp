@@ -101,8 +101,9 @@ void add_processes(const HostActivity& host, Lines& lines) {
 void add_ports(const HostActivity& host, Lines& lines) {
   std::vector<std::string> ports;
   for (const auto& port : host.ports) {
-    const bool is_idle_or_down = !port.traffic.tx_gb_per_s;
-    auto text = port.port + " " + (is_idle_or_down ? port.state.value_or("-") : traffic_text(port.traffic));
+    const auto state = lower(port.state.value_or("unknown"));
+    const bool has_rate = (state == "active" || state == "up" || state == "unknown") && port.traffic.tx_gb_per_s;
+    auto text = port.port + " " + (has_rate ? traffic_text(port.traffic) : port.state.value_or("-"));
     if (!port.new_errors.empty()) text += " (new errors: " + errors_text(port.new_errors) + ")";
     ports.push_back(std::move(text));
   }

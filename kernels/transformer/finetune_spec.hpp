@@ -25,6 +25,7 @@ struct FinetuneSpec {
   training::Retain retain = training::Retain::all;
   int ranks = 1, rank = 0;
   int steps = 20;                 // of one operation
+  double rate = 1e-2;             // of learning, in an operation
   std::size_t logit_rows = 3584;  // as in StepSpec
 };
 

@@ -62,7 +62,7 @@ class MeasuredFinetune final : public Work, public Trainer {
     step_.initialize_parameters();
     for (int i = 0; i < spec_.steps; ++i) {
       load(made_up(static_cast<std::uint64_t>(i)));
-      step_.run(update_of_row);
+      step_.run({.lr = spec_.rate, .weight_decay = 0});
     }
     losses_.push_back(step_.records().back().loss);
   }
@@ -115,7 +115,6 @@ class MeasuredFinetune final : public Work, public Trainer {
   std::size_t used_bytes() override { return ops_->used_bytes(); }
 
  private:
-  static constexpr AdamW update_of_row{.lr = 1e-2, .weight_decay = 0};
   static constexpr std::uint64_t held_out = std::uint64_t{1} << 32;
 
   bool tune(const Choices& remembered) {

@@ -179,7 +179,8 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("forward_ms", median(phases_.forward));
     metrics.emplace_back("backward_ms", median(phases_.backward));
     metrics.emplace_back("optimizer_ms", median(phases_.optimizer));
-    metrics.emplace_back("exchange_wait_ms", median(phases_.wait));
+    // A tensor parallel group exchanges on the stream of the products, which does not wait.
+    if (group_->size() > spec_.tp) metrics.emplace_back("exchange_wait_ms", median(phases_.wait));
     std::vector<double> alone, cycles;
     for (int i = 0; i < lead_in_steps(step_seconds_); ++i) step_.run(measured_update);
     for (int i = 0; i < steps_alone(step_seconds_); ++i) {

@@ -109,7 +109,7 @@ TEST(LiveView, ShowsWhatIsUnknownAsADash) {
   HostActivity host;
   host.host = "node09";
   host.gpus = {GpuActivity{}};
-  host.ports = {{"mlx5_0/1", {}, "DOWN", {}, {}, {}}};
+  host.ports = {{"mlx5_0/1", {}, "DOWN", {}, {0.0, 0.0}, {}}};
   const auto lines = lines_of({{host}});
   EXPECT_EQ(lines[2], "  0     -    -     -         -      -            -            -           -");
   EXPECT_EQ(lines[3], "ports, GB/s out/in: mlx5_0/1 DOWN");

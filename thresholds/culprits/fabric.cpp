@@ -44,9 +44,19 @@ constexpr double max_scatter_per_core = 1.25;
 /// Two hosts are a single pair, whose ends cannot be distinguished.
 constexpr std::size_t min_hosts = 3;
 
-/// True if both suspects are the same part, or parts of the same host.
+/// True if both suspects have a place on the same host.
+bool overlap(const Diagnosis& a, const Diagnosis& b) {
+  return std::ranges::any_of(a.places, [&](const Culprit& one) {
+    return std::ranges::any_of(b.places, [&](const Culprit& other) { return one.host == other.host; });
+  });
+}
+
+/// True if both suspects are the same part, or parts of the same host. A rail has no part, but a place.
 bool agree(const Diagnosis& a, const Diagnosis& b) {
   if (!a.part.host.empty()) return a.part.host == b.part.host;
+  if (a.part.id.empty() && b.part.id.empty() && !a.places.empty() && !b.places.empty()) {
+    return a.places.front().rank == b.places.front().rank;
+  }
   return a.part.kind == b.part.kind && a.part.id == b.part.id;
 }
 
@@ -487,14 +497,23 @@ class FabricJudge {
     return answered == 0 ? "no single rail has a rate" : "each single rail with a rate is good";
   }
 
-  // Removes suspects that are slow only while their ranks waited for cores.
+  // Removes suspects that are slow only while their ranks waited for cores. If the rates per core time blame another
+  // part of the same hosts, as one NIC of a leaf switch, this part is a suspect instead.
   void acquit() {
     if (!others_) return;
+    std::vector<Diagnosis> removed;
     std::erase_if(out_.suspects, [&](const Diagnosis& d) {
       if (std::ranges::any_of(*others_, [&](const Diagnosis& other) { return agree(d, other); })) return false;
-      acquitted_.push_back(part_text(d.part));
+      removed.push_back(d);
       return true;
     });
+    for (const Diagnosis& other : *others_) {
+      const auto meets = [&](const Diagnosis& d) { return overlap(d, other); };
+      if (std::ranges::none_of(removed, meets) || std::ranges::any_of(out_.suspects, meets)) continue;
+      std::erase_if(removed, meets);
+      out_.suspects.push_back(other);
+    }
+    for (const Diagnosis& d : removed) acquitted_.push_back(part_text(d.part));
   }
 
   void conclude() {
@@ -506,7 +525,7 @@ class FabricJudge {
     const bool is_scattered = scattered + scattered_rails_ + scattered_paths_ + acquitted_.size() > 0;
     for (const Diagnosis& d : out_.suspects) out_.findings.push_back(finding_of(d));
     const bool is_slow = std::ranges::any_of(out_.findings, &Finding::counts);
-    if (!is_slow && out_.judged) {
+    if (!is_slow && (out_.judged || !acquitted_.empty())) {
       // On CPUs that several ranks share, the scatter is expected.
       const bool is_open = is_scattered && rounds_.rows.front()->context->backend == Backend::cuda;
       out_.findings.push_back(pairs_finding(

@@ -386,8 +386,7 @@ TEST_F(HostBackend, TrainsASmallModelWithProductsInFp8) {
   EXPECT_TRUE(good.passed()) << good.first;
   work->corrupt();
   EXPECT_FALSE(work->verify().passed());
-  EXPECT_THROW(device_->prepare(TrainStepSpec{.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::fp8_e4m3}),
-               std::invalid_argument);
+  check_all_ways(TrainStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3});
 }
 
 TEST_F(HostBackend, WritesAndReadsCheckpointsAndLeavesNothingBehind) {
@@ -443,7 +442,7 @@ TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
   EXPECT_GE(figures.at("peak_gb"), figures.at("planned_gb"));
   for (const auto* phase : {"forward_ms", "backward_ms", "optimizer_ms", "compute_ms"}) EXPECT_GT(figures.at(phase), 0);
   EXPECT_EQ(figures.count("exposed_comm_ms"), 0u) << "one rank has nothing to wait for";
-  EXPECT_EQ(figures.at("exchange_wait_ms"), 0);
+  EXPECT_EQ(figures.count("exchange_wait_ms"), 0u);
 }
 
 TEST_F(HostBackend, StopsAStepOfTrainingAtANumberThatIsNone) {

@@ -163,11 +163,18 @@ struct DamagedOps : host::HostOps<float> {
     if (columns) columns(to);
   }
 
+  using HostOps::gemm;
+  void gemm(const training::QuantizedGemm<float>& product) {
+    HostOps::gemm(product);
+    if (is_wrong_product) product.d.data[0] *= 1.5F;
+  }
+
   Damage rows, columns;
+  bool is_wrong_product = false;
 };
 
 /// Returns the check of a step whose quantized rows, or columns, are damaged.
-Check check_of(const Damage& rows, const Damage& columns) {
+Check check_of(const Damage& rows, const Damage& columns, bool is_wrong_product = false) {
   host::Team team(2);
   DamagedOps ops(team);
   Alone group;
@@ -178,12 +185,14 @@ Check check_of(const Damage& rows, const Damage& columns) {
   step.load(batch.inputs, batch.targets);
   ops.rows = rows;
   ops.columns = columns;
+  ops.is_wrong_product = is_wrong_product;
   step.run(AdamW{});
   return step.check_quantized_products();
 }
 
 TEST(QuantizedStepFault, IsFoundInRowsAndInColumns) {
   EXPECT_TRUE(check_of({}, {}).passed());
+  EXPECT_FALSE(check_of({}, {}, true).passed()) << "an element of each product is wrong";
   const std::vector<std::pair<const char*, Damage>> damages = {
       {"a wrong factor", [](const QuantizedRows& q) { q.scales[0] *= 1.5F; }},
       {"a factor twice as large", [](const QuantizedRows& q) { q.scales[q.values.rows - 1] *= 2; }},

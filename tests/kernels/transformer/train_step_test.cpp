@@ -407,7 +407,7 @@ TEST(TrainStepShard, LetsRanksFetchFromEachOtherNothingThatIsNotWrittenAndWriteN
 
 TEST(TrainStepWait, IsThatForASlowRankAndNoneOfARankAlone) {
   using std::chrono::milliseconds;
-  constexpr milliseconds late(60);
+  constexpr milliseconds late(1000);
   for (const int ranks : {1, 2}) {
     run_ranks(ranks, [&](Group& group) {
       auto shape = gpt2_shape();
@@ -422,7 +422,7 @@ TEST(TrainStepWait, IsThatForASlowRankAndNoneOfARankAlone) {
       if (ranks == 1) {
         EXPECT_EQ(wait, 0);
       } else if (group.rank() == 0) {
-        EXPECT_GT(wait, late.count() / 2);
+        EXPECT_GT(wait, late.count() / 4);
       }
     });
   }
