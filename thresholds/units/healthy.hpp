@@ -33,10 +33,6 @@ inline constexpr double distance_by_power = 0.97;
 /// If at least this fraction of the units of a class misses limits, and at least this many, the whole fleet is low.
 inline constexpr double fleet_share = 0.1;
 inline constexpr std::size_t min_fleet_units = 3;
-/// Between this distance and the limit, the fleet is slower than reference GPUs by more than these causes explain. A
-/// chip that only its power cap slows then neither passes nor fails.
-inline constexpr const char* low_fleet_text =
-    "only the power cap lowers its clock, but all GPUs together are so slow that their median is close to the limit";
 inline constexpr const char* slow_chip_text =
     "only the power cap lowers its clock, but chips of a run of this size are rarely that slow";
 

@@ -24,9 +24,8 @@ namespace {
 constexpr std::string_view measured_once_text = "measured only once, so it is not confirmed";
 
 // `open`: nothing confirms the value. `chip`: only the power cap lowers the clock, but farther than is usual in a
-// run of this size. `low_fleet`: only the power cap lowers the clock, and the median of the fleet is close to the
-// limit.
-enum class Miss { own, fleet, noted, open, chip, low_fleet };
+// run of this size.
+enum class Miss { own, fleet, noted, open, chip };
 
 // The value of a rank. For a copy between ranks, `from` is its source.
 struct RankValue {
@@ -151,7 +150,7 @@ class Attributor {
     const bool spread = limit.kind == LimitKind::spread_max;
     const double centre = upper_median(values);
     std::size_t missed = 0;
-    bool copies = false, fleet = false, chip = false, low_fleet = false;
+    bool copies = false, fleet = false, chip = false;
     std::vector<RankValue> own, open;
     for (const RankValue& v : values) {
       copies = copies || v.from;
@@ -159,9 +158,8 @@ class Attributor {
       ++missed;
       const Miss miss = kind_of(f, limit, benchmark, v, centre);
       if (miss == Miss::own) own.push_back(v);
-      if (miss == Miss::open || miss == Miss::chip || miss == Miss::low_fleet) open.push_back(v);
+      if (miss == Miss::open || miss == Miss::chip) open.push_back(v);
       chip = chip || miss == Miss::chip;
-      low_fleet = low_fleet || miss == Miss::low_fleet;
       fleet = fleet || miss == Miss::fleet;
     }
     // If most ranks miss a limit, the cause is not a single rank, and RunEvidence::alike handles it.
@@ -181,7 +179,6 @@ class Attributor {
       const bool repeated = has_repetitions(benchmark);
       a.reason = counts                ? "the whole fleet misses it"
                  : is_open && chip     ? slow_chip_text
-                 : low_fleet           ? low_fleet_text
                  : is_open && repeated ? "its repetitions differ, so it is not confirmed"
                  : is_open             ? measured_once_text
                                        : "a warning: no other value of the same GPU confirms it, or a chip has a low "
@@ -377,7 +374,6 @@ class Attributor {
     const double distance = time ? centre / limit.value : limit.value / centre;
     if (by_power && distance <= distance_by_power) return Miss::noted;
     if (clocks_are_low_) return Miss::fleet;
-    if (by_power && distance <= 1) return Miss::low_fleet;
     return distance <= healthy_distance ? Miss::noted : Miss::own;
   }
 
