@@ -16,18 +16,18 @@ namespace {
 
 using Tone = Table::Tone;
 
-std::string number_text(const std::optional<double>& value, int digits = 0) {
+std::string reading_text(const std::optional<double>& value, int digits = 0) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
 /// Returns "57/72"; "57" if the second value is unknown, and "-" if both are.
 std::string pair_text(const std::optional<double>& a, const std::optional<double>& b, int digits = 0) {
-  return number_text(a, digits) + (b ? "/" + number_text(b, digits) : "");
+  return reading_text(a, digits) + (b ? "/" + reading_text(b, digits) : "");
 }
 
 std::string traffic_text(const TrafficRate& rate) {
   if (!rate.tx_gb_per_s && !rate.rx_gb_per_s) return "-";
-  return number_text(rate.tx_gb_per_s, 1) + "/" + number_text(rate.rx_gb_per_s, 1);
+  return reading_text(rate.tx_gb_per_s, 1) + "/" + reading_text(rate.rx_gb_per_s, 1);
 }
 
 /// The lines of the view.
@@ -62,8 +62,8 @@ std::string gpu_row(const std::string& gpu, const std::string& busy, const std::
 void add_gpu(const GpuActivity& gpu, Lines& lines) {
   const auto number = std::to_string(gpu.gpu);
   if (gpu.problem) return lines.add(fmt::format("{:>3} {}", number, *gpu.problem), Tone::bad);
-  lines.add(gpu_row(number, number_text(gpu.busy_percent), number_text(gpu.memory_busy_percent),
-                    number_text(gpu.sm_mhz), pair_text(gpu.power_w, gpu.power_limit_w),
+  lines.add(gpu_row(number, reading_text(gpu.busy_percent), reading_text(gpu.memory_busy_percent),
+                    reading_text(gpu.sm_mhz), pair_text(gpu.power_w, gpu.power_limit_w),
                     pair_text(gpu.temperature_c, gpu.memory_temperature_c),
                     pair_text(gpu.memory_used_gb, gpu.memory_gb, 1), traffic_text(gpu.nvlink), traffic_text(gpu.pcie)));
   const auto limits = gpu.clock_limits.value_or(std::vector<std::string>{});
@@ -112,8 +112,8 @@ void add_ports(const HostActivity& host, Lines& lines) {
 
 void add_host(const HostActivity& host, Lines& lines) {
   if (host.problem) return lines.add(host.host + ": " + *host.problem, Tone::bad);
-  lines.add_heading(fmt::format("{}: CPU {} % of {}, load {}, memory {} GB", host.host, number_text(host.cpu_percent),
-                                number_text(host.cpus), number_text(host.load_1min, 1),
+  lines.add_heading(fmt::format("{}: CPU {} % of {}, load {}, memory {} GB", host.host, reading_text(host.cpu_percent),
+                                reading_text(host.cpus), reading_text(host.load_1min, 1),
                                 pair_text(host.memory_used_gb, host.memory_gb)));
   if (host.gpu_problem) lines.add("no GPU: " + *host.gpu_problem);
   if (!host.gpus.empty()) {
