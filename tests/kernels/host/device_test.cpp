@@ -380,13 +380,16 @@ TEST_F(HostBackend, TrainsASmallModel) {
 }
 
 TEST_F(HostBackend, TrainsASmallModelWithProductsInFp8) {
-  const auto work = ready(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3});
-  timed(*work, 3);
-  const auto good = work->verify();
-  EXPECT_TRUE(good.passed()) << good.first;
-  work->corrupt();
-  EXPECT_FALSE(work->verify().passed());
-  check_all_ways(TrainStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3});
+  const auto train = [&](const auto& spec) {
+    const auto work = ready(spec);
+    timed(*work, 3);
+    const auto good = work->verify();
+    EXPECT_TRUE(good.passed()) << good.first;
+    work->corrupt();
+    EXPECT_FALSE(work->verify().passed());
+  };
+  train(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3});
+  train(TrainStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3});
 }
 
 TEST_F(HostBackend, WritesAndReadsCheckpointsAndLeavesNothingBehind) {
