@@ -17,6 +17,7 @@
 #include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "launch/launcher_words.hpp"
 #include "node/activity.hpp"
@@ -63,9 +64,8 @@ void write_readings(int to, const std::string& host, const ReadingPlan& plan) {
 /// Returns the words of `shakedown top` for the shell of another host.
 std::string remote_command(const ReadingPlan& plan) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
-  auto quoted = std::string("'");
-  for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "' top --json" + (plan.once ? " --once" : "") + fmt::format(" --interval={}", plan.interval.count());
+  return shell_word(program) + " top --json" + (plan.once ? " --once" : "") +
+         fmt::format(" --interval={}", plan.interval.count());
 }
 
 /// Takes the data of a pipe that has arrived, and calls `visit` with each complete line. Closes the pipe at its end.

@@ -10,12 +10,12 @@
 #include "base/console.hpp"
 #include "base/nearest_word.hpp"
 #include "base/run_lock.hpp"
-#include "base/text.hpp"
 #include "thresholds/catalogue/families.hpp"
 #include "thresholds/ledger/own_runs.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/expectation.hpp"
+#include "thresholds/rules/profile_named.hpp"
 #include "thresholds/rules/site.hpp"
 
 namespace shakedown {
@@ -32,20 +32,6 @@ std::optional<int> nodes_of_launch(const std::string& name) {
 /// Returns the folder of the newest run if `folder` contains one folder for each run, else `folder` itself.
 std::filesystem::path latest_of(const std::filesystem::path& folder) {
   return is_folder(folder / "latest") ? folder / "latest" : folder;
-}
-
-/// Returns the path of a profile. `named` is a path, or the name of a profile in `folder`. Errors: InputError.
-std::filesystem::path profile_named(const std::filesystem::path& named, const std::filesystem::path& folder) {
-  if (path_exists(named)) return named;
-  const bool is_name = named.native().find('/') == std::string::npos;
-  if (const auto shipped = folder / (named.native() + ".yaml"); is_name && path_exists(shipped)) return shipped;
-  std::vector<std::string> profiles;
-  for (const std::filesystem::path name : names_in(folder).value_or(std::vector<std::string>{})) {
-    if (name.extension() == ".yaml") profiles.push_back(name.stem());
-  }
-  const auto meant = did_you_mean(named.stem().native(), profiles);
-  throw InputError("--thresholds: " + named.string() + ": no such file" +
-                   (meant.empty() ? "; name one of " + joined(profiles) : meant));
 }
 
 /// Throws InputError if two outputs, or an output and an input, are the same file.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/host_list.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -14,10 +15,7 @@ std::string quoted_reason(const NodeDecision& node) {
   constexpr std::size_t max_reason_bytes = 160;
   const std::string reason =
       "shakedown: " + (node.reasons.empty() ? std::string("failed") : one_line(node.reasons.front()));
-  std::string quoted = "'";
-  for (const char c : shortened(printable(reason), max_reason_bytes))
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return shell_word(shortened(printable(reason), max_reason_bytes));
 }
 
 struct Nodes {
