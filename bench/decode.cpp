@@ -30,7 +30,7 @@ void add(Session& session, DecodeSpec spec) {
 
 }  // namespace
 
-/// The rows run only on request, because no profile has limits for them. The waived row says so.
+/// The rows run only on request, because a run for every node must be short. The waived row says so.
 void register_decode(Session& session) {
   session.add_on_request("decode/model:llama_70b", "decode/.*dtype");
   const int ranks = session.ranks();

@@ -25,7 +25,7 @@ void add(Session& session, const LayerSpec& spec) {
 
 }  // namespace
 
-/// The rows run only on request, because no profile has limits for them. The waived row says so.
+/// The rows run only on request, because a run for every node must be short. The waived row says so.
 void register_layer(Session& session) {
   session.add_on_request("layer/model:h8192", "layer/.*dtype");
   if (!session.has_gpus()) {

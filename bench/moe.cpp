@@ -9,7 +9,7 @@
 
 namespace shakedown {
 
-/// The rows run only on request, because no profile has limits for them. The waived row says so.
+/// The rows run only on request, because a run for every node must be short. The waived row says so.
 void register_moe(Session& session) {
   session.add_on_request("moe/op:dispatch", "moe/.*experts");
   if (session.ranks() == 1 || session.ranks() > MoeRouting::max_ranks) return;

@@ -76,6 +76,7 @@ TEST(Families, AreRefusedWithLineAndColumn) {
       {begin + plan + ", tuning: 0}, source: s}", "1:89", "tuning must be above 0"},
       {begin + plan + "}, own_memory: 1, source: s}", "1:94", "choose one of true, false"},
       {begin + plan + "}, in_gate: 1, source: s}", "1:91", "choose one of true, false"},
+      {begin + plan + "}, on_request: 1, source: s}", "1:94", "choose one of true, false"},
       {"- {family: gemm, on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:3", "without \"shows\""},
       {"- {family: gemm, shows: 'a\"b', on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:25", "quote"},
       {"[]", "1:1", "no family"}};
@@ -92,7 +93,7 @@ TEST(Families, AreRefusedWithLineAndColumn) {
   }
   EXPECT_EQ(generate(row).code, 0);
   const auto* const line =
-      "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged, Need::judged}, {.seconds = 1}, false, false},";
+      "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged, Need::judged}, {.seconds = 1}, false, false, false},";
   EXPECT_NE(read_file(table).find(line), std::string::npos) << read_file(table) << "virtual is as cuda";
 }
 

@@ -33,6 +33,7 @@ struct FamilyRow {
   RowCost cost;
   bool own_memory;               // true: only its program uses GPU memory, so it must release all of it
   bool in_gate;                  // true: `accept --gate` measures it
+  bool on_request;               // true: a run that does not request it is complete without it
   std::string_view called = {};  // name in reports; empty: the name of the family
 
   constexpr Need on(Backend backend) const { return by_backend[static_cast<std::size_t>(backend)]; }

@@ -198,7 +198,7 @@ class RulesJudge {
     if (profile != nullptr) known.insert(profile->unjudged.begin(), profile->unjudged.end());
     said_.known_families = known.size();
     for (const std::string& family : all) {
-      if (!wanted(family)) continue;
+      if (!wanted(family) || was_not_requested(family)) continue;
       ++said_.families;
       const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
       if (judged) ++said_.judged_families;
@@ -275,6 +275,12 @@ class RulesJudge {
     auto finding = no_reference(family, "the family was not measured on this machine in this tier");
     finding.next = "judge the whole run, or measure this family with --tier=full, more GPUs or more hosts";
     return finding;
+  }
+
+  /// True if the family is measured only on request, and was not.
+  bool was_not_requested(const std::string& family) const {
+    const FamilyRow* const row = family_row(family);
+    return row != nullptr && row->on_request && !has_values_of(benchmarks_, family);
   }
 
   /// True if the backend of this run does not have the family.

@@ -41,16 +41,18 @@ std::string table_of(const Yaml& yaml) {
       "// Generated from families.yaml.\nnamespace shakedown {\ninline constexpr std::array families_table{\n";
   std::set<std::string> seen;
   for (const Yaml& row : yaml.items()) {
-    const auto members = row.members({"family", "called", "shows", "on", "plan", "own_memory", "in_gate", "source"});
+    const auto members =
+        row.members({"family", "called", "shows", "on", "plan", "own_memory", "in_gate", "on_request", "source"});
     const Yaml& family = required(members, "family", row);
     const std::string word = identifier(family);
     if (!seen.insert(word).second) family.refuse(fmt::format("duplicate family \"{}\"; remove one of the two", word));
     required(members, "source", row).text();
     const auto is_on = [&](const char* name) { return members.contains(name) && members.at(name).boolean(); };
     const std::string called = members.contains("called") ? ", " + quoted(members.at("called")) : "";
-    text += fmt::format("    FamilyRow{{\"{}\", {}, {{{}}}, {{{}}}, {}, {}{}}},\n", word,
+    text += fmt::format("    FamilyRow{{\"{}\", {}, {{{}}}, {{{}}}, {}, {}, {}{}}},\n", word,
                         quoted(required(members, "shows", row)), needs_of(required(members, "on", row)),
-                        cost_of(required(members, "plan", row)), is_on("own_memory"), is_on("in_gate"), called);
+                        cost_of(required(members, "plan", row)), is_on("own_memory"), is_on("in_gate"),
+                        is_on("on_request"), called);
   }
   if (seen.empty()) yaml.refuse("no family; add a row");
   return text + "};\n}  // namespace shakedown\n";
