@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/device.hpp"
@@ -22,6 +23,17 @@ struct Tuning {
   std::size_t min_candidates = 4;  // minimum number to try, regardless of the time
   int slow_turns = 1;              // number of turns in bursts for operations that take milliseconds
 };
+
+/// The ranks that divide the operations to tune: operation i is tuned by rank i % ranks, and its choice holds on all.
+struct TuningShare {
+  int rank = 0, ranks = 1;
+
+  int owner(std::size_t operation) const { return static_cast<int>(operation % static_cast<std::size_t>(ranks)); }
+};
+
+/// Returns the share of this rank: ranks divide the operations if all have the same device. Otherwise each rank tunes
+/// all of them, and the choices of rank 0 hold. Collective.
+TuningShare tuning_share(Group&, const std::string& device);
 
 /// The operations of a device that the search needs.
 class Trials {

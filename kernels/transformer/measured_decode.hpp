@@ -136,7 +136,7 @@ class MeasuredDecode final : public Work {
   std::set<std::size_t> checked_sequences() const { return {0, model_.batch() / 2, model_.batch() - 1}; }
 
   bool tune(Group& group, const Choices& remembered) {
-    ops_->start_tuning(remembered);
+    ops_->start_tuning(remembered, tuning_share(group, device_.info().name));
     model_.step(position());
     ops_->synchronize();
     return ops_->finish_tuning(group, &device_.choices());

@@ -120,7 +120,7 @@ class MeasuredFinetune final : public Work, public Trainer {
   bool tune(const Choices& remembered) {
     step_.initialize();
     load(made_up(0));
-    ops_->start_tuning(remembered);
+    ops_->start_tuning(remembered, tuning_share(*group_, device_.info().name));
     step_.run({.lr = 0}, false);
     ops_->synchronize();
     return ops_->finish_tuning(*group_, &device_.choices());

@@ -257,7 +257,7 @@ class MeasuredLayer final : public Work {
   }
 
   bool tune(Group& group, const Choices& remembered) {
-    ops_->start_tuning(remembered);
+    ops_->start_tuning(remembered, tuning_share(group, device_.info().name));
     enqueue();
     ops_->synchronize();
     return ops_->finish_tuning(group, &device_.choices());

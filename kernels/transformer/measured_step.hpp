@@ -240,7 +240,7 @@ class MeasuredStep final : public Work {
   /// undefined data.
   bool tune(const Choices& remembered) {
     begin();
-    ops_->start_tuning(remembered);
+    ops_->start_tuning(remembered, tuning_share(*group_, device_.info().name));
     step_.run(measured_update, spec_.tp > 1);
     ops_->synchronize();
     return ops_->finish_tuning(*group_, &device_.choices());

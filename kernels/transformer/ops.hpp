@@ -19,6 +19,7 @@
 #include "kernels/device.hpp"
 #include "kernels/short_floats.hpp"
 #include "kernels/transformer/parameters.hpp"
+#include "kernels/tuner.hpp"
 
 namespace shakedown::training {
 
@@ -219,7 +220,7 @@ concept TrainingOps = requires(
     std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
     const Bf16State<typename Ops::Element, typename Ops::Master>& bf16_state,
     const std::function<void()>& queue,
-    const Choices& remembered, Choices* chosen, const QuantizedGemm<typename Ops::Element>& quantized_product,
+    const Choices& remembered, const TuningShare& share, Choices* chosen, const QuantizedGemm<typename Ops::Element>& quantized_product,
     const QuantizedGemm<typename Ops::Element, typename Ops::Master>& quantized_gradient_product,
     const QuantizedRows& rows) {
 
@@ -265,11 +266,12 @@ concept TrainingOps = requires(
   /// Creates the communicators over these ranks, and over the tensor parallel group if it has several ranks.
   /// Collective; called once before the first step.
   ops.connect(group, &group);
-  /// The two calls begin and end the tuning of matrix products. Between the two calls, each new product may try
-  /// algorithms on its actual matrices, whose contents are lost, or time only its remembered choice. The second call is collective: all ranks adopt rank
-  /// 0's choices, which are stored in `chosen`. The call returns false if a remembered choice is no longer good; tune
-  /// again without it then. Errors of the second call: Unsupported, on all ranks together.
-  ops.start_tuning(remembered);
+  /// The two calls begin and end the tuning of matrix products. Between the two calls, each new product of the share may
+  /// try algorithms on its actual matrices, whose contents are lost, or time only its remembered choice. The second call
+  /// is collective: all ranks adopt the choice of the rank that tuned a product. The choices are stored in `chosen`. The
+  /// call returns false if a remembered choice is no longer good; tune again without it then. Errors of the second call:
+  /// Unsupported, on all ranks together.
+  ops.start_tuning(remembered, share);
   { ops.finish_tuning(group, chosen) } -> std::same_as<bool>;
   /// Returns the device memory in use by this process, in bytes, or by all processes if the device cannot distinguish
   /// them.

@@ -9,6 +9,7 @@
 
 #include "kernels/effort.hpp"
 #include "kernels/gemm_tuning.hpp"
+#include "tests/kernels/transformer/ranks.hpp"
 
 namespace shakedown::tuner_test {
 namespace {
@@ -91,6 +92,25 @@ TEST(Effort, IsLessForStepsThatTakeLong) {
   EXPECT_EQ(single_samples(10, 1.5), 6);
   EXPECT_EQ(single_samples(10, 30), 5) << "fewer are no measurement";
   EXPECT_EQ(single_samples(3, 30), 3);
+}
+
+TEST(TuningShare, DividesOperationsAmongRanksWithEqualDevices) {
+  run_ranks(3, [](Group& group) {
+    const auto share = tuning_share(group, "one model");
+    std::vector<int> own;
+    for (std::size_t operation = 0; operation < 7; ++operation) {
+      if (share.owner(operation) == share.rank) own.push_back(static_cast<int>(operation));
+    }
+    const std::vector<std::vector<int>> expected{{0, 3, 6}, {1, 4}, {2, 5}};
+    EXPECT_EQ(own, expected[static_cast<std::size_t>(group.rank())]);
+  });
+}
+
+TEST(TuningShare, GivesAllOperationsToEachRankIfDevicesDiffer) {
+  run_ranks(2, [](Group& group) {
+    const auto share = tuning_share(group, group.rank() == 0 ? "one model" : "another model");
+    for (std::size_t operation = 0; operation < 3; ++operation) EXPECT_EQ(share.owner(operation), share.rank);
+  });
 }
 
 }  // namespace

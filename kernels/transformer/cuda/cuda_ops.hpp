@@ -100,7 +100,9 @@ class CudaOps {
   void synchronize() const { gpu_.synchronize(); }
 
   void connect(Group&, Group* together = nullptr);
-  void start_tuning(const Choices& remembered = {}) { products_.start_tuning(remembered); }
+  void start_tuning(const Choices& remembered = {}, const TuningShare& share = {}) {
+    products_.start_tuning(remembered, share);
+  }
   bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
   std::size_t used_bytes() const;  // memory of the GPU in use by all processes
   Metrics metrics() const;

@@ -55,7 +55,7 @@ class DecodeOps {
   /// Copies each rank's rows to all ranks. This rank's rows are a part of `all`.
   void gather(Matrix<const Element> own, Matrix<Element> all) const;
 
-  void start_tuning(const Choices& remembered) { products_.start_tuning(remembered); }
+  void start_tuning(const Choices& remembered, const TuningShare& share) { products_.start_tuning(remembered, share); }
   bool finish_tuning(Group& group, Choices* chosen) { return products_.finish_tuning(group, chosen); }
   /// Records what `queue` queues as one CUDA graph, and queues the graph.
   void record(const std::function<void()>& queue) { recording_.record(gpu_.stream(), 1, queue); }

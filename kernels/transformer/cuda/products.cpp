@@ -152,6 +152,8 @@ Products::Plan& Products::plan_for(const MatmulShape& shape, const MatmulOperand
     plan.turn = {turn[0], turn[1]};
     return plan;
   }
+  plan.owner = share_.owner(tuned_++);
+  if (plan.owner != share_.rank) return plan;
   const auto try_candidate = [&](std::size_t i) {
     return plan.product.enqueue(plan.candidates[i], operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
   };
@@ -184,9 +186,11 @@ void Products::run(const MatmulShape& shape, const MatmulOperands& operands) {
   check(plan.product.enqueue(plan.candidates[plan.chosen], operands, gpu_.stream()));
 }
 
-void Products::start_tuning(const Choices& remembered) {
+void Products::start_tuning(const Choices& remembered, const TuningShare& share) {
   tuning_ = true;
   remembered_ = remembered;
+  share_ = share;
+  tuned_ = 0;
 }
 
 bool Products::finish_tuning(Group& group, Choices* chosen) {
@@ -205,7 +209,7 @@ bool Products::finish_tuning(Group& group, Choices* chosen) {
   bool runs_here = true;
   for (auto& [shape, plan] : plans_) {
     auto algorithm = plan.candidates[plan.chosen];
-    group.broadcast(std::as_writable_bytes(std::span(&algorithm, 1)), 0);
+    group.broadcast(std::as_writable_bytes(std::span(&algorithm, 1)), plan.owner);
     runs_here = runs_here && plan.product.runs(algorithm);
     plan.candidates = {algorithm};
     plan.chosen = 0;
@@ -214,7 +218,7 @@ bool Products::finish_tuning(Group& group, Choices* chosen) {
   }
   if (!group.all(runs_here)) {
     throw Unsupported(
-        "an algorithm that rank 0 chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
+        "an algorithm that one rank chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
   }
   return true;
 }

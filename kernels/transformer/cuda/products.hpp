@@ -16,6 +16,7 @@
 #include "kernels/device.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/quantize.hpp"
+#include "kernels/tuner.hpp"
 
 namespace shakedown::cuda {
 
@@ -56,13 +57,13 @@ class Products {
   template <class Out>
   void multiply(const training::QuantizedGemm<Bf16, Out>&);
 
-  /// Starts tuning: every product without a plan times its candidates, or compares its remembered choice with the most
-  /// likely candidate in one turn. D is then invalid if C and D are the same matrix.
-  void start_tuning(const Choices& remembered = {});
-  /// Ends tuning. All ranks adopt the choices of rank 0, so that they do the same work and get the same bits; the
-  /// choices are added to `chosen`. Returns false if a remembered choice is slower on the slowest rank; the caller must
-  /// then tune again without remembered choices. Collective. Errors: Unsupported, on all ranks together;
-  /// std::runtime_error if ranks have used different products.
+  /// Starts tuning: every product of this share without a plan times its candidates, or compares its remembered choice
+  /// with the most likely candidate in one turn. D is then invalid if C and D are the same matrix.
+  void start_tuning(const Choices& remembered = {}, const TuningShare& = {});
+  /// Ends tuning. All ranks adopt the choice of the rank that tuned a product, so that they do the same work and get
+  /// the same bits; the choices are added to `chosen`. Returns false if a remembered choice is slower on the slowest
+  /// rank; the caller must then tune again without remembered choices. Collective. Errors: Unsupported, on all ranks
+  /// together; std::runtime_error if ranks have used different products.
   bool finish_tuning(Group&, Choices* chosen = nullptr);
 
   struct Plan {
@@ -71,6 +72,7 @@ class Products {
     std::size_t chosen = 0;
     std::optional<std::array<double, 2>> turn = std::nullopt;  // seconds of the remembered choice, and of the most
                                                                // likely candidate
+    int owner = 0;                                             // rank whose choice holds
   };
   const std::map<MatmulShape, Plan>& plans() const { return plans_; }
 
@@ -84,6 +86,8 @@ class Products {
   BlasHandle blas_;
   void* workspace_ = nullptr;
   bool tuning_ = false;
+  TuningShare share_;
+  std::size_t tuned_ = 0;  // number of products that some rank has tuned
   Choices remembered_;
   std::map<MatmulShape, Plan> plans_;
 };

@@ -1,5 +1,7 @@
 // Products of a training step on the GPU: every layout, with tuning and with remembered algorithms.
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "kernels/transformer/cuda/products.hpp"
 #include "tests/kernels/transformer/cuda/training_on_gpu.hpp"
@@ -111,6 +113,23 @@ TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
   products_->multiply(compressed);
   EXPECT_EQ(d.read(), d_first);
   EXPECT_EQ(u.read(), u_first);
+}
+
+TEST_F(CudaProducts, AreTunedByTheRankThatOwnsThem) {
+  auto a = bf16(256, 512, 8), b = bf16(512, 512, 8), d = bf16(256, 512, 8);
+  a.normal(1), b.normal(2);
+  const training::Gemm<Bf16, Bf16> plain{.d = d, .a = a, .b = b},
+      transposed{.d = d, .a = a, .b = b, .b_transposed = true};
+  products_->start_tuning({}, {.rank = 1, .ranks = 2});
+  products_->multiply(plain);
+  products_->multiply(transposed);
+  std::vector<int> owners;
+  for (const auto& [shape, plan] : products_->plans()) owners.push_back(plan.owner);
+  std::sort(owners.begin(), owners.end());
+  EXPECT_EQ(owners, (std::vector{0, 1}));
+  Choices chosen;
+  EXPECT_TRUE(products_->finish_tuning(group_, &chosen));
+  EXPECT_EQ(chosen.size(), 2U);
 }
 
 TEST_F(CudaProducts, AreTakenFromWhatWasRememberedAndTunedAnewWhereThatDoesNotRun) {
