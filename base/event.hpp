@@ -33,7 +33,8 @@ struct Event {
   Refusal why = Refusal::other;     // refused: why the ranks do not measure
   /// Lost: the hosts whose loss ended the job; the ranks of all other hosts still answer.
   std::vector<std::string> hosts{};
-  std::vector<int> ranks{};  // lost: the ranks that ended
+  std::vector<int> ranks{};  // lost: the ranks that ended or hung
+  bool hung = false;         // lost: the job ended because these ranks did not advance
   std::string text = {};     // note, lost, refused: a line for the user
 };
 template <class Archive>
@@ -43,6 +44,7 @@ void members(Archive& archive, Event& event) {
       .unless("why", event.why)
       .unless("hosts", event.hosts)
       .unless("ranks", event.ranks)
+      .unless("hung", event.hung)
       .unless("text", event.text);
 }
 

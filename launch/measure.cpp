@@ -74,7 +74,7 @@ void mark_crashed(const fs::path& folder, const std::string& family, const RankP
   const auto marked = with_context(read_file(file_of(folder, family)), [&](auto& context) {
     context["crashed"].push_back(family);
     for (const int rank : program.dead_ranks) {
-      context["dead_ranks"].push_back(Writer::written(DeadRank{family, rank}));
+      context["dead_ranks"].push_back(Writer::written(DeadRank{family, rank, program.hung}));
     }
   });
   if (marked) replace_file(file_of(folder, family), *marked);

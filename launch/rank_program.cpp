@@ -40,7 +40,10 @@ constexpr int max_texts_shown = 1000;
 constexpr std::size_t max_log_bytes = 64'000'000;
 const std::string events_variable = "SHAKEDOWN_EVENTS";
 
-/// Returns the lines of the file of crashes. Each line is a family, followed by the ranks that died in it.
+/// A word in the file of crashes: the ranks of the line did not end, but did not advance.
+constexpr const char* hung_word = "hung";
+
+/// Returns the lines of the file of crashes. Each line is a family, and the ranks that died or hung in it.
 std::vector<Words> crashes_in(const fs::path& folder) {
   std::vector<Words> crashes;
   for (const auto& line : lines_of(folder / "crashed").value_or(Words())) {
@@ -170,6 +173,7 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
 
 void RankProgram::record_crash(const fs::path& folder, const std::string& family) const {
   auto line = family;
+  if (hung) line += std::string(" ") + hung_word;
   for (const int rank : dead_ranks) line += " " + std::to_string(rank);
   RunFile(folder / "crashed", RunFile::Mode::append).write(line + "\n");
 }
@@ -196,8 +200,9 @@ RankProgram::RankProgram(const AcceptOptions& options, const Launch& launch, con
     Words families;
     for (const auto& crash : crashes_in(folder)) {
       families.push_back(crash.front());
-      std::for_each(crash.begin() + 1, crash.end(), [&](const auto& rank) {
-        dead_before.push_back({crash.front(), std::atoi(rank.c_str())});
+      const bool did_hang = crash.size() > 1 && crash[1] == hung_word;
+      std::for_each(crash.begin() + (did_hang ? 2 : 1), crash.end(), [&](const auto& rank) {
+        dead_before.push_back({crash.front(), std::atoi(rank.c_str()), did_hang});
       });
     }
     command.push_back("--crashed=" + joined(families, ","));
@@ -249,7 +254,10 @@ void RankProgram::hear(const Event& event) {
     }
   }
   if (lost.size() < max_lost_heard) lost.insert(lost.end(), event.hosts.begin(), event.hosts.end());
-  if (event.kind == Event::Kind::lost && dead_ranks.empty()) dead_ranks = event.ranks;
+  if (event.kind == Event::Kind::lost && dead_ranks.empty()) {
+    dead_ranks = event.ranks;
+    hung = event.hung;
+  }
   if (event.kind == Event::Kind::lost && end_said_.empty()) end_said_ = event.text;
   if (!event.text.empty()) show(event);
 }
@@ -322,6 +330,7 @@ Ending RankProgram::run(Signals& signals) {
                          why + ")");
     heard_.clear();
     dead_ranks.clear();
+    hung = false;
   }
 }
 

@@ -76,7 +76,7 @@ class RankProgram {
   std::string why_unfit(const Ending&) const;
   /// Returns the family of the row that began last, or began last in a retest; empty if no row began.
   std::string last_family() const { return family_of(row_); }
-  /// Records, for later programs of this run, that this program died while it measured a family.
+  /// Records, for later programs of this run, that this program died or hung while it measured a family.
   void record_crash(const std::filesystem::path& folder, const std::string& family) const;
   /// Prints how the program ended, and writes what it printed to the log.
   void complain(const Ending&, const std::string& what, const std::string& printed = "");
@@ -84,6 +84,7 @@ class RankProgram {
   Job job;
   std::vector<std::string> lost;      // hosts that its ranks reported as lost
   std::vector<int> dead_ranks;        // ranks that its ranks or the launcher reported as dead
+  bool hung = false;                  // true if these ranks did not end, but did not advance
   std::vector<DeadRank> dead_before;  // ranks that died in earlier programs of the run
   std::string said;                   // the last text of its ranks for the user
   int starts = 1;

@@ -284,6 +284,13 @@ TEST_F(Measure, RemembersTheRanksThatDied) {
   program("all", dies);
   measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
   EXPECT_EQ(line_of(scratch / "run/crashed"), "p2p 1 3");
+  fs::remove(scratch / "run/crashed");
+  program("all", "row\nevent lost '\"ranks\": [2], \"hung\": true, \"text\": \"no heartbeats\"'\nexit 3");
+  measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
+  EXPECT_EQ(line_of(scratch / "run/crashed"), "p2p hung 2");
+  EXPECT_TRUE(measure_one("exit 0"));
+  EXPECT_EQ(dead_of("hbm"), nlohmann::json::parse(R"([{"family": "p2p", "rank": 2, "hung": true}])"));
+  std::ofstream(scratch / "run/crashed") << "hbm 1\np2p 3\n";
   EXPECT_TRUE(measure_one("exit 0"));
   EXPECT_EQ(dead_of("hbm").size(), 2u) << "a later program of the run says it too";
   launch.lost = {"nodeb"};

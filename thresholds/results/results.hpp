@@ -179,18 +179,19 @@ void members(Archive& archive, Asked& asked) {
   archive.unless("families", asked.families.names).unless("filter", asked.filter).unless("roster", asked.roster);
 }
 
-/// context.shakedown of a result file.
-/// A rank whose program died in a family.
+/// A rank whose program died or hung in a family.
 struct DeadRank {
   std::string family;
   int rank = 0;
+  bool hung = false;  // it did not end, but did not advance either
   bool operator==(const DeadRank&) const = default;
 };
 template <class Archive>
 void members(Archive& archive, DeadRank& dead) {
-  archive("family", dead.family)("rank", dead.rank);
+  archive("family", dead.family)("rank", dead.rank).unless("hung", dead.hung);
 }
 
+/// context.shakedown of a result file.
 struct Context {
   SuiteFacts suite;
   std::string run_id;

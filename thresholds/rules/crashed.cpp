@@ -11,13 +11,14 @@ namespace shakedown {
 
 namespace {
 
-/// Names the GPUs of the ranks that died, if at least one rank is known for each family.
+/// Names the GPUs of the ranks that died or hung, if at least one rank is known for each family.
 void name_ranks(Finding& finding, const std::vector<Results>& files, const std::set<std::string>& families) {
-  std::set<std::string> known;
+  std::set<std::string> known, hung;
   std::map<int, Culprit> dead;
   for (const Results& file : files) {
     for (const DeadRank& death : file.context.dead_ranks) {
       known.insert(death.family);
+      if (death.hung) hung.insert(death.family);
       for (const RankFacts& facts : file.context.ranks) {
         if (facts.rank == death.rank) dead.emplace(death.rank, culprit(facts));
       }
@@ -27,6 +28,10 @@ void name_ranks(Finding& finding, const std::vector<Results>& files, const std::
   std::vector<Culprit> offenders;
   for (auto& [rank, place] : dead) offenders.push_back(std::move(place));
   finding.next = on_host(offenders.front().host, "dmesg -T | tail -n 50");
+  if (hung == families) {
+    finding.detail = "a rank hung in " + joined(families) +
+                     "; results of another launch do not show that the machine can finish a run";
+  }
   name_offenders(finding, std::move(offenders));
 }
 
