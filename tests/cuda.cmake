@@ -7,7 +7,6 @@ shakedown_test(cuda_test gpu SHARDS 2
     kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
     kernels/transformer/cuda/quantize_test.cpp kernels/transformer/cuda/decode_test.cpp
   LIBRARIES shakedown::transformer shakedown_transformer_cuda)
-set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, and helpers with the same names
 # For the fault tests: libraries with faults, and another user of a GPU during a measurement.
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// Throws a message without the place, which the reader of the file adds.
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
-std::string text_of(const Json& object, const char* name) {
+std::string text_member(const Json& object, const char* name) {
   if (!object.contains(name) || !object[name].is_string())
     refuse(fmt::format("\"{}\" must be a text; correct the line", name));
   return object[name].get<std::string>();
@@ -36,7 +36,7 @@ std::vector<Message> messages_of(const Json& list) {
   std::vector<Message> messages;
   for (const auto& item : list) {
     if (!item.is_object()) refuse("a message must be an object with role and content; correct the line");
-    const auto word = text_of(item, "role");
+    const auto word = text_member(item, "role");
     const auto role = named<Role>(word);
     if (!role)
       refuse(fmt::format("role \"{}\" is unknown; use {}", one_line(shortened(word, 40)), joined(words(Role{}))));
@@ -49,7 +49,7 @@ std::vector<Message> messages_of(const Json& list) {
     }
     // A message that only calls functions may have no content.
     const bool is_empty = !item.contains("content") || item["content"].is_null();
-    if (!has_calls || !is_empty) message.content = text_of(item, "content");
+    if (!has_calls || !is_empty) message.content = text_member(item, "content");
     messages.push_back(std::move(message));
   }
   return messages;
@@ -96,20 +96,20 @@ class ExampleMaker {
     if (object.contains("messages"))
       return of_messages(messages_of(object["messages"]), object.contains("tools") ? object["tools"] : Json());
     if (object.contains("chat")) {
-      const auto system = object.contains("system") ? unicode::trimmed(text_of(object, "system")) + "\n" : "";
-      return of_messages(plain_messages(system + unicode::trimmed(text_of(object, "chat"))), Json());
+      const auto system = object.contains("system") ? unicode::trimmed(text_member(object, "system")) + "\n" : "";
+      return of_messages(plain_messages(system + unicode::trimmed(text_member(object, "chat"))), Json());
     }
     if (object.contains("prompt") || object.contains("completion")) {
       Example example;
       add(example, tokenizer_.prefix(), false);
-      add(example, tokenizer_.encode(text_of(object, "prompt")), false);
-      return ended(std::move(example), text_of(object, "completion"));
+      add(example, tokenizer_.encode(text_member(object, "prompt")), false);
+      return ended(std::move(example), text_member(object, "completion"));
     }
     if (!object.contains("text"))
       refuse("has no \"messages\", \"prompt\" and \"completion\", \"chat\" or \"text\"; add one of them");
     Example example;
     add(example, tokenizer_.prefix(), false);
-    return ended(std::move(example), text_of(object, "text"));
+    return ended(std::move(example), text_member(object, "text"));
   }
 
   Example of_messages(const std::vector<Message>& messages, const Json& tools) const {

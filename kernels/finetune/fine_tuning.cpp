@@ -37,7 +37,7 @@ double sum_over_ranks(Group& group, double own) {
 }
 
 /// "rank 16, alpha 32, q k v"
-std::string text_of(const training::LoraShape& lora) {
+std::string lora_text(const training::LoraShape& lora) {
   auto text = fmt::format("rank {}, alpha {},", lora.rank, lora.alpha);
   for (std::size_t i = 0; i < training::modules; ++i) {
     if (lora.adapted.at(i)) text += " " + std::string(name(static_cast<training::Module>(i)));
@@ -82,7 +82,7 @@ std::map<std::string, std::string> FineTuning::identity() const {
       {"the number of ranks", text(group_.size())},
       {"method", std::string(name(settings_.method))},
       {"precision", std::string(name(settings_.precision))},
-      {"LoRA", settings_.method == Method::lora ? text_of(settings_.lora) : "none"},
+      {"LoRA", settings_.method == Method::lora ? lora_text(settings_.lora) : "none"},
       {"the digest of the weights", digest_of_weights(settings_.model)},
       {"seq", text(settings_.seq)},
       {"steps", text(steps_)},

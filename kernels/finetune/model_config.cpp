@@ -17,7 +17,7 @@ namespace shakedown::finetune {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 // No published model is near these limits; sizes within them have products that do not overflow.
 constexpr std::int64_t max_layers = 4096, max_width = 1 << 24;
@@ -35,19 +35,19 @@ class Config {
   bool has(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
 
   std::size_t size(const char* name, std::int64_t largest = max_width) const {
-    const auto& value = has(name) ? json_[name] : Json();
+    const auto& value = has(name) ? json_[name] : SortedJson();
     if (!value.is_number_integer() || value.get<std::int64_t>() < 1 || value.get<std::int64_t>() > largest)
       refuse(fmt::format("{} must be a whole number above 0 and at most {}; download it again", name, largest));
     return value.get<std::size_t>();
   }
   std::size_t size_or(const char* name, std::size_t other) const { return has(name) ? size(name) : other; }
 
-  static double positive(const Config& config, const Json& value, const char* name) {
+  static double positive(const Config& config, const SortedJson& value, const char* name) {
     if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
       config.refuse(fmt::format("{} must be a number above 0; download it again", name));
     return value.get<double>();
   }
-  double positive(const char* name) const { return positive(*this, has(name) ? json_[name] : Json(), name); }
+  double positive(const char* name) const { return positive(*this, has(name) ? json_[name] : SortedJson(), name); }
 
   std::string word(const char* name) const {
     return has(name) && json_[name].is_string() ? json_[name].get<std::string>() : "";
@@ -67,7 +67,7 @@ class Config {
       if (!has(name)) continue;
       const auto& rope = json_[name];
       const char* member = rope.contains("rope_type") ? "rope_type" : "type";
-      const auto kind = rope.is_object() && rope.contains(member) ? rope[member] : Json("of an unknown kind");
+      const auto kind = rope.is_object() && rope.contains(member) ? rope[member] : SortedJson("of an unknown kind");
       if (kind != "default")
         refuse(fmt::format("{} {} is not supported; use a model without scaled positions", name,
                            one_line(kind.is_string() ? kind.get<std::string>() : kind.dump())));
@@ -79,7 +79,7 @@ class Config {
 
  private:
   std::filesystem::path file_;
-  Json json_;
+  SortedJson json_;
 };
 
 }  // namespace

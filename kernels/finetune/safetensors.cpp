@@ -35,7 +35,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t max_header_bytes = 100'000'000;  // the limit of the library of Hugging Face
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
+[[noreturn]] void refuse_file(const fs::path& file, const std::string& what) {
   throw InputError(fmt::format("{}: {}; download or write it again", file.string(), what));
 }
 
@@ -48,7 +48,7 @@ class MappedFile {
     if (!file.is_open() || ::fstat(file.get(), &facts) != 0) refuse_to_read(path, {errno, std::generic_category()});
     if (!S_ISREG(facts.st_mode)) throw InputError(path.string() + ": is not a file; name a file of tensors");
     size_ = static_cast<std::size_t>(facts.st_size);
-    if (size_ == 0) refuse(path, "is empty");
+    if (size_ == 0) refuse_file(path, "is empty");
     void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (memory == MAP_FAILED) refuse_to_read(path, {errno, std::generic_category()});
     memory_ = static_cast<const std::byte*>(memory);
@@ -95,7 +95,7 @@ std::optional<std::size_t> size_in(const Json& json) {
 }
 
 /// Returns the bytes of a shape; nullopt if it is no shape or has more bytes than fit.
-std::optional<std::size_t> bytes_of(const std::vector<std::int64_t>& shape, DType dtype) {
+std::optional<std::size_t> size_of(const std::vector<std::int64_t>& shape, DType dtype) {
   std::size_t product = size_of(dtype);
   for (const auto length : shape) {
     if (length < 0) return std::nullopt;
@@ -108,7 +108,9 @@ std::optional<std::size_t> bytes_of(const std::vector<std::int64_t>& shape, DTyp
 
 /// The tensor that a member of the header describes. `data`: the bytes after the header.
 Tensor tensor_of(const fs::path& file, const std::string& name, const Json& json, std::span<const std::byte> data) {
-  const auto wrong = [&](const std::string& what) { refuse(file, fmt::format("tensor {}: {}", one_line(name), what)); };
+  const auto wrong = [&](const std::string& what) {
+    refuse_file(file, fmt::format("tensor {}: {}", one_line(name), what));
+  };
   if (!json.is_object() || !json.contains("dtype") || !json.contains("shape") || !json.contains("data_offsets"))
     wrong("has no dtype, shape and data_offsets");
   const auto& type = json["dtype"];
@@ -126,7 +128,7 @@ Tensor tensor_of(const fs::path& file, const std::string& name, const Json& json
   const auto end = begin ? size_in(offsets[1]) : std::nullopt;
   if (!end || *begin > *end) wrong("its data_offsets are not a begin and an end");
   if (*end > data.size()) wrong(fmt::format("ends at byte {} of the data, but the file has {}", *end, data.size()));
-  if (bytes_of(tensor.shape, *dtype) != *end - *begin)
+  if (size_of(tensor.shape, *dtype) != *end - *begin)
     wrong(fmt::format("has {} bytes, which its shape and dtype do not have", *end - *begin));
   tensor.bytes = data.subspan(*begin, *end - *begin);
   return tensor;
@@ -139,18 +141,18 @@ void require_cover(const fs::path& file, std::vector<std::span<const std::byte>>
             [](const auto& a, const auto& b) { return std::pair(a.data(), a.size()) < std::pair(b.data(), b.size()); });
   const std::byte* at = data.data();
   for (const auto part : parts) {
-    if (part.data() != at) refuse(file, part.data() < at ? "its tensors overlap" : "its data has a gap");
+    if (part.data() != at) refuse_file(file, part.data() < at ? "its tensors overlap" : "its data has a gap");
     at += part.size();
   }
-  if (at != data.data() + data.size()) refuse(file, "has data after its last tensor");
+  if (at != data.data() + data.size()) refuse_file(file, "has data after its last tensor");
 }
 
 Json header_of(const fs::path& file, std::span<const std::byte> bytes) {
   std::uint64_t length = 0;
-  if (bytes.size() < length_bytes) refuse(file, "is too short for a header");
+  if (bytes.size() < length_bytes) refuse_file(file, "is too short for a header");
   std::memcpy(&length, bytes.data(), length_bytes);
   if (length > max_header_bytes || length > bytes.size() - length_bytes)
-    refuse(file, fmt::format("its header has {} bytes, but the file has {}", length, bytes.size()));
+    refuse_file(file, fmt::format("its header has {} bytes, but the file has {}", length, bytes.size()));
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + length_bytes;
   constexpr int max_depth = 4;
   bool is_deep = false;
@@ -165,8 +167,8 @@ Json header_of(const fs::path& file, std::span<const std::byte> bytes) {
       false);
   std::sort(seen.begin(), seen.end());
   const bool is_double = std::adjacent_find(seen.begin(), seen.end()) != seen.end();
-  if (is_deep || !header.is_object()) refuse(file, "its header is not a JSON object of tensors");
-  if (is_double) refuse(file, "its header names a tensor twice");
+  if (is_deep || !header.is_object()) refuse_file(file, "its header is not a JSON object of tensors");
+  if (is_double) refuse_file(file, "its header names a tensor twice");
   return header;
 }
 
@@ -251,7 +253,7 @@ void SafetensorsFile::open(const fs::path& file) {
     auto tensor = tensor_of(file, name, value, data);
     parts.push_back(tensor.bytes);
     if (!tensors_.emplace(name, std::move(tensor)).second)
-      refuse(file, fmt::format("tensor {} is also in another file", one_line(name)));
+      refuse_file(file, fmt::format("tensor {} is also in another file", one_line(name)));
   }
   require_cover(file, std::move(parts), data);
   mapped_.emplace(file, std::shared_ptr<const void>(mapped, mapped.get()));
@@ -260,15 +262,15 @@ void SafetensorsFile::open(const fs::path& file) {
 void SafetensorsFile::open_shards(const fs::path& index) {
   const auto json = limited_json<Json>(read_file(index));
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    refuse(index, "has no weight_map");
+    refuse_file(index, "has no weight_map");
   for (const auto& [name, value] : json["weight_map"].items()) {
     const auto file = value.is_string() ? fs::path(value.get<std::string>()) : fs::path();
     if (file.empty() || file != file.filename() || file == "..")
-      refuse(index, fmt::format("tensor {} is in no file of this folder", one_line(name)));
+      refuse_file(index, fmt::format("tensor {} is in no file of this folder", one_line(name)));
     if (!mapped_.contains(index.parent_path() / file)) open(index.parent_path() / file);
   }
   for (const auto& [name, value] : json["weight_map"].items()) {
-    if (!contains(name)) refuse(index, fmt::format("tensor {} is not in its file", one_line(name)));
+    if (!contains(name)) refuse_file(index, fmt::format("tensor {} is not in its file", one_line(name)));
   }
 }
 
@@ -315,7 +317,7 @@ std::string header_text(const std::vector<NamedTensor>& tensors) {
   header["__metadata__"] = {{"format", "pt"}};  // transformers refuses files without it
   std::size_t end = 0;
   for (const auto& tensor : tensors) {
-    const auto bytes = bytes_of(tensor.shape, tensor.dtype);
+    const auto bytes = size_of(tensor.shape, tensor.dtype);
     if (!bytes) throw std::invalid_argument("a tensor has no valid shape");
     header[tensor.name] = {
         {"dtype", name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *bytes}}};
@@ -369,7 +371,7 @@ void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& ten
   file.write(header);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto bytes = bytes_of_tensor(i);
-    if (bytes.size() != bytes_of(tensors[i].shape, tensors[i].dtype))
+    if (bytes.size() != size_of(tensors[i].shape, tensors[i].dtype))
       throw std::invalid_argument("a tensor does not have the bytes of its shape");
     file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }

@@ -20,7 +20,7 @@ namespace shakedown::finetune {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 namespace fs = std::filesystem;
 
 // The patterns by which Qwen2 and Llama 3 split a text into words. They differ in the digits of a number.
@@ -47,7 +47,7 @@ std::optional<char> byte_of(char32_t c) {
 }
 
 /// Returns the bytes of a token; nullopt if it has other characters.
-std::optional<std::string> bytes_of(std::string_view token) {
+std::optional<std::string> real_bytes_of(std::string_view token) {
   std::string bytes;
   for (const char32_t c : unicode::from_utf8(token)) {
     const auto byte = byte_of(c);
@@ -102,8 +102,8 @@ std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
 }
 
 /// Returns a member; null if it is absent or this is not an object.
-const Json& member(const Json& json, const char* name) {
-  static const Json absent;
+const SortedJson& member(const SortedJson& json, const char* name) {
+  static const SortedJson absent;
   const auto found = json.is_object() ? json.find(name) : json.end();
   return json.is_object() && found != json.end() ? *found : absent;
 }
@@ -124,7 +124,7 @@ Tokenizer::Tokenizer(const fs::path& path) : file_(is_folder(path) ? path / "tok
 
 void Tokenizer::refuse(const std::string& what) const { throw InputError(file_.string() + ": " + what); }
 
-std::int32_t Tokenizer::id_in(const Json& json, const std::string& what) const {
+std::int32_t Tokenizer::id_in(const SortedJson& json, const std::string& what) const {
   constexpr std::int64_t max_id = 10'000'000;  // no vocabulary is larger, and a wrong id must not take all memory
   if (!json.is_number_integer() || json.get<std::int64_t>() < 0 || json.get<std::int64_t>() > max_id)
     refuse(fmt::format("the id of {} is not a number from 0 to {}; download it again", one_line(what), max_id));
@@ -139,7 +139,7 @@ void Tokenizer::set_text(std::int32_t id, const std::string& text) {
   own = text;
 }
 
-void Tokenizer::read_model(const Json& model) {
+void Tokenizer::read_model(const SortedJson& model) {
   if (member(model, "type") != "BPE" || !member(model, "vocab").is_object())
     refuse("has no model of type BPE; use a model with byte-level BPE, such as Qwen2 or Llama 3");
   for (const char* name : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -150,7 +150,7 @@ void Tokenizer::read_model(const Json& model) {
   takes_whole_words_ = member(model, "ignore_merges") == true;
   for (const auto& [token, value] : model["vocab"].items()) {
     const auto id = id_in(value, token);
-    const auto bytes = bytes_of(token);
+    const auto bytes = real_bytes_of(token);
     if (bytes) ids_.emplace(*bytes, id);
     set_text(id, bytes.value_or(token));
   }
@@ -161,7 +161,7 @@ void Tokenizer::read_model(const Json& model) {
   }
 }
 
-void Tokenizer::read_merges(const Json& merges) {
+void Tokenizer::read_merges(const SortedJson& merges) {
   if (!merges.is_array()) refuse("has no merges; download it again");
   std::int32_t rank = 0;
   for (const auto& merge : merges) {
@@ -177,13 +177,13 @@ void Tokenizer::read_merges(const Json& merges) {
       return found->second;
     };
     if (sides.size() != 2) refuse(fmt::format("merge {} does not have two parts; download it again", rank));
-    const auto left = bytes_of(sides[0]).value_or(""), right = bytes_of(sides[1]).value_or("");
+    const auto left = real_bytes_of(sides[0]).value_or(""), right = real_bytes_of(sides[1]).value_or("");
     merges_.emplace(pair_of(id_of_bytes(left), id_of_bytes(right)), Merge{rank, id_of_bytes(left + right)});
     ++rank;
   }
 }
 
-void Tokenizer::read_added(const Json& tokens) {
+void Tokenizer::read_added(const SortedJson& tokens) {
   if (!tokens.is_array() && !tokens.is_null()) refuse("its added_tokens are not a list; download it again");
   for (const auto& token : tokens) {
     const auto& content = member(token, "content");
@@ -202,13 +202,13 @@ void Tokenizer::read_added(const Json& tokens) {
                    [](const Added& a, const Added& b) { return a.text.size() > b.text.size(); });
 }
 
-void Tokenizer::read_splits(const Json& json) {
+void Tokenizer::read_splits(const SortedJson& json) {
   const auto& normalizer = member(json, "normalizer");
   is_composed_ = member(normalizer, "type") == "NFC";
   if (!normalizer.is_null() && !is_composed_) refuse("its normalizer is not NFC; use a Qwen2 or Llama 3 model");
   const auto& parts = member(member(json, "pre_tokenizer"), "pretokenizers");
   const bool are_two = parts.is_array() && parts.size() == 2;
-  const auto& pattern = are_two ? member(member(parts[0], "pattern"), "Regex") : Json();
+  const auto& pattern = are_two ? member(member(parts[0], "pattern"), "Regex") : SortedJson();
   const bool is_qwen2 = pattern == pattern_of_qwen2;
   if (!are_two || (!is_qwen2 && pattern != pattern_of_llama3) || member(parts[0], "behavior") != "Isolated" ||
       member(parts[0], "invert") == true || member(parts[1], "type") != "ByteLevel" ||
@@ -218,7 +218,7 @@ void Tokenizer::read_splits(const Json& json) {
   max_digits_ = is_qwen2 ? 1 : max_digits_of_llama3;
 }
 
-void Tokenizer::read_prefix(const Json& processor) {
+void Tokenizer::read_prefix(const SortedJson& processor) {
   for (const auto& part : member(processor, "processors")) read_prefix(part);  // of a sequence
   if (member(processor, "type") != "TemplateProcessing") return;
   bool is_before_text = true;
