@@ -256,7 +256,7 @@ TEST(ACollectiveThatMissesALimitOnce, IsMeasuredAgainAndNeverFailsAlone) {
         const auto rows = file.rows;
         const Key key = rows[i].key;
         if (!is_collective(key.family()) || !is_measured(rows[i]) || measurements(rows, key) > 1) continue;
-        if (!testing_support::is_nightly() && ++turn % 8 != 0) continue;
+        if (!testing_support::is_nightly() && ++turn % 20 != 0) continue;
         if (!stall(file.rows[i], 0, 0.4)) continue;
         if (may_fail(files, key)) {
           ++tried;

@@ -16,6 +16,7 @@
 #include "kernels/transformer/finetune_spec.hpp"
 #include "tests/kernels/finetune/finetune_data.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
+#include "tests/nightly.hpp"
 
 namespace shakedown::finetune {
 namespace {
@@ -108,6 +109,7 @@ std::vector<std::vector<float>> parameters(Trainer& trainer) {
   return all;
 }
 
+// The first 20 steps; the nightly test runs all steps, which takes 8 s of processor time.
 TEST(FineTuningRun, FollowsTheCurveOfTorch) {
   const TemporaryFolder out;
   const auto settings = stored_settings(out.path());
@@ -117,18 +119,23 @@ TEST(FineTuningRun, FollowsTheCurveOfTorch) {
   EXPECT_NEAR(run.evaluate(), curve.at("eval_before").get<double>(), 1e-4);
   double worst = 0, worst_norm = 0;
   std::optional<double> after;
-  std::size_t steps = 0;
-  run.run([&](const StepFigures& figures) {
+  const std::int64_t end = testing_support::is_nightly() ? 100 : 20;
+  std::int64_t steps = 0;
+  const auto compare = [&](const StepFigures& figures) {
     const auto& want = curve.at("steps").at(steps++);
     worst = std::max(worst, std::abs(figures.loss / want.at("loss").get<double>() - 1));
     worst_norm = std::max(worst_norm, std::abs(figures.gradient_norm / want.at("grad_norm").get<double>() - 1));
     EXPECT_NEAR(figures.lr, want.at("lr").get<double>(), 1e-12);
     after = figures.eval_loss;
-  });
-  EXPECT_EQ(steps, 100);
+  };
+  run.run(compare, end);
+  EXPECT_EQ(steps, end);
   EXPECT_LT(worst, 0.01);
   EXPECT_LT(worst_norm, 0.02);
-  EXPECT_NEAR(after.value(), curve.at("eval_after").get<double>(), 0.01 * curve.at("eval_after").get<double>());
+  if (testing_support::is_nightly()) {
+    const auto want = curve.at("eval_after").get<double>();
+    EXPECT_NEAR(after.value(), want, 0.01 * want);
+  }
   RecordProperty("worst_loss", std::to_string(worst));
   RecordProperty("worst_norm", std::to_string(worst_norm));
 }
