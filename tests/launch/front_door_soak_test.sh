@@ -7,7 +7,7 @@ source "$root/tests/launch/front_door.bash"
 # Few families and few rules make rounds short.
 export SHAKEDOWN_RESULTS=$scratch/soaks
 mkdir few
-grep -vE 'benchmark: "(allreduce|collectives|lora_step|p2p|pcie|preflight)' "$root/thresholds/h200-sxm.yaml" |
+grep -vE 'benchmark: "(allreduce|collectives|decode|finetune|layer|lora_step|moe|p2p|pcie|preflight)' "$root/thresholds/h200-sxm.yaml" |
   sed 's/^include:.*/include: [memory-141gb.yaml]/' >few/h200-sxm.yaml
 cp "$root/thresholds/memory-141gb.yaml" few/
 accept+=(--thresholds="$scratch/few/h200-sxm.yaml")

@@ -187,9 +187,9 @@ TEST(Machine, NamesTheRankThatDiedIfTheLauncherOrTheOtherRanksNamedIt) {
   ASSERT_EQ(finding->offenders.size(), 1u);
   EXPECT_EQ(finding->offenders[0].rank, 3);
   EXPECT_EQ(finding->offenders[0].uuid, after.context.ranks[3].uuid);
-  EXPECT_EQ(finding->detail.rfind("a benchmark program crashed in p2p", 0), 0u) << finding->detail;
+  EXPECT_EQ(finding->detail.find("hung"), std::string::npos) << finding->detail;
   after.context.dead_ranks[0].hung = true;
-  EXPECT_EQ(judge_crashed({after.results("p2p.json")})->detail.rfind("a rank hung in p2p", 0), 0u);
+  EXPECT_NE(judge_crashed({after.results("p2p.json")})->detail.find("hung"), std::string::npos);
   after.context.crashed = {"hbm", "p2p"};
   EXPECT_TRUE(judge_crashed({after.results("p2p.json")})->offenders.empty()) << "the death in hbm has no known rank";
   after.context.dead_ranks = {{"hbm", 99}, {"p2p", 99}};
