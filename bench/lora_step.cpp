@@ -14,7 +14,7 @@ namespace shakedown {
 void register_lora_step(Session& session) {
   using training::Retain;
   constexpr std::size_t mib = std::size_t{1} << 20;
-  constexpr bool on_request = true;  // for fp8, which no profile has limits for
+  constexpr bool on_request = true;  // for fp8, because a run for every node must be short
   const auto add = [&](const LoraStepSpec& spec) { add_step(session, spec); };
   // Qwen2-7B needs 32.13 GFLOP per token at sequence length 4096.
   if (!session.has_gpus()) {
