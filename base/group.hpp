@@ -86,6 +86,13 @@ class Group {
     for (const auto& answer : gather(mine ? "1" : "0")) every = every && answer == "1";
     return every;
   }
+
+  /// True on every rank if all ranks pass the same text.
+  bool all_same(const std::string& mine) {
+    bool same = true;
+    for (const auto& theirs : gather(mine)) same = same && theirs == mine;
+    return same;
+  }
 };
 
 /// Implements all calls for a group of one rank. `Base` is Group or an interface derived from it.

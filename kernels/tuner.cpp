@@ -117,9 +117,7 @@ bool another_turn_fits(Turns& turns, std::size_t candidates, double once, double
 }  // namespace
 
 TuningShare tuning_share(Group& group, const std::string& device) {
-  const auto names = group.gather(device);
-  const bool all_equal = std::all_of(names.begin(), names.end(), [&](const auto& name) { return name == names[0]; });
-  return all_equal ? TuningShare{group.rank(), group.size()} : TuningShare{};
+  return group.all_same(device) ? TuningShare{group.rank(), group.size()} : TuningShare{};
 }
 
 std::vector<double> one_turn(Trials& trials, std::size_t count, const std::optional<Bursts>& bursts) {

@@ -93,8 +93,7 @@ class Gemm final : public Work {
   /// boundaries by the number of threads.
   void connect(Group& group) override {
     const std::string mine = openblas_get_corename() + std::string(", ") + std::to_string(threads_);
-    const auto all = group.gather(mine);
-    comparable_ = std::count(all.begin(), all.end(), all.front()) == std::ssize(all);
+    comparable_ = group.all_same(mine);
   }
 
   void enqueue() override {

@@ -74,9 +74,7 @@ class MeasuredStep final : public Work {
       throw std::logic_error("a training step prepared for another number of ranks, or another rank");
     }
     group_ = &group;
-    equal_devices_ = true;
-    const auto own = device_.info().name + ", attention " + ops_->attention_name();
-    for (const auto& device : group.gather(own)) equal_devices_ = equal_devices_ && device == own;
+    equal_devices_ = group.all_same(device_.info().name + ", attention " + ops_->attention_name());
     deterministic_ = group.all(ops_->is_deterministic());
     if (spec_.tp == 1) {
       ops_->connect(group);

@@ -220,7 +220,8 @@ concept TrainingOps = requires(
     std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
     const Bf16State<typename Ops::Element, typename Ops::Master>& bf16_state,
     const std::function<void()>& queue,
-    const Choices& remembered, const TuningShare& share, Choices* chosen, const QuantizedGemm<typename Ops::Element>& quantized_product,
+    const Choices& remembered, const TuningShare& share, Choices* chosen,
+    const QuantizedGemm<typename Ops::Element>& quantized_product,
     const QuantizedGemm<typename Ops::Element, typename Ops::Master>& quantized_gradient_product,
     const QuantizedRows& rows) {
 

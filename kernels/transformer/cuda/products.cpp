@@ -152,7 +152,7 @@ Products::Plan& Products::plan_for(const MatmulShape& shape, const MatmulOperand
     plan.turn = {turn[0], turn[1]};
     return plan;
   }
-  plan.owner = share_.owner(tuned_++);
+  plan.owner = share_.owner(plans_.size());
   if (plan.owner != share_.rank) return plan;
   const auto try_candidate = [&](std::size_t i) {
     return plan.product.enqueue(plan.candidates[i], operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
@@ -190,7 +190,6 @@ void Products::start_tuning(const Choices& remembered, const TuningShare& share)
   tuning_ = true;
   remembered_ = remembered;
   share_ = share;
-  tuned_ = 0;
 }
 
 bool Products::finish_tuning(Group& group, Choices* chosen) {
@@ -198,8 +197,8 @@ bool Products::finish_tuning(Group& group, Choices* chosen) {
   // The loop below is collective for each plan. Ranks with different plans would wait for each other forever.
   std::string keys;
   for (const auto& [shape, plan] : plans_) keys += choice_key(shape) + (plan.turn ? " remembered\n" : "\n");
-  for (const auto& theirs : group.gather(keys)) {
-    if (theirs != keys) throw std::runtime_error("ranks have tuned different products; do their libraries differ?");
+  if (!group.all_same(keys)) {
+    throw std::runtime_error("ranks have tuned different products; do their libraries differ?");
   }
   const auto lost = std::erase_if(plans_, [&](const auto& entry) {
     const auto& turn = entry.second.turn;

@@ -87,7 +87,6 @@ class Products {
   void* workspace_ = nullptr;
   bool tuning_ = false;
   TuningShare share_;
-  std::size_t tuned_ = 0;  // number of products that some rank has tuned
   Choices remembered_;
   std::map<MatmulShape, Plan> plans_;
 };

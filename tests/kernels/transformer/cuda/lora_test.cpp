@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -15,6 +14,7 @@
 #include "kernels/transformer/measured_step.hpp"
 #include "kernels/transformer/step.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
+#include "tests/kernels/transformer/cuda/training_on_gpu.hpp"
 #include "tests/kernels/transformer/host_step.hpp"
 
 namespace shakedown::cuda {
@@ -128,10 +128,6 @@ Agreement agreement(const float* got, const double* want, std::size_t count) {
   return {product / std::sqrt(got_squares * want_squares), std::sqrt(got_squares / want_squares)};
 }
 
-bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 class CudaLora : public OnGpu {
  protected:
   /// Compares the loss within 0.5 %, and the gradient of every adapter with a cosine of 0.999 and a norm within 2 %.
@@ -176,7 +172,7 @@ TEST_F(CudaLora, IsTheHostsStepOfOtherModelsTrainedAsAWhole) {
       SCOPED_TRACE(model);
       CudaStep cuda(*gpu_, shape, {.attention = attention});
       expect_host_step(cuda, shape);
-      EXPECT_TRUE(same_floats(cuda.gradient(), cuda.gradient()));
+      EXPECT_TRUE(same_bits(cuda.gradient(), cuda.gradient()));
       EXPECT_EQ(cuda.step.bytes(), training::plan(shape, 2, 4, cuda.ops.workspace_bytes()).bytes);
     }
   }
@@ -328,7 +324,7 @@ TEST_F(CudaLora, WithQuantizedProductsIsTheHostsStep) {
     const double want_loss = host.loss();
     EXPECT_NEAR(cuda.loss(), want_loss, 5e-3 * want_loss);
     const auto got = cuda.gradient(), gradient = host.gradient();
-    EXPECT_TRUE(same_floats(got, cuda.gradient()));
+    EXPECT_TRUE(same_bits(got, cuda.gradient()));
     const std::vector<double> want(gradient.begin(), gradient.end());
     for (const auto& t : cuda.step.tensors()) {
       EXPECT_GE(agreement(got.data() + t.offset, want.data() + t.offset, t.size()).cosine, 0.99) << text(t);
@@ -366,7 +362,7 @@ TEST_F(CudaLora, WithQuantizedProductsOfTrainedWeightsIsTheHostsStep) {
       const double want_loss = host.loss();
       EXPECT_NEAR(cuda.loss(), want_loss, 5e-3 * want_loss);
       const auto got = cuda.gradient(), gradient = host.gradient();
-      EXPECT_TRUE(same_floats(got, cuda.gradient()));
+      EXPECT_TRUE(same_bits(got, cuda.gradient()));
       const std::vector<double> want(gradient.begin(), gradient.end());
       for (const auto& t : cuda.step.tensors()) {
         EXPECT_GE(agreement(got.data() + t.offset, want.data() + t.offset, t.size()).cosine, 0.99) << text(t);
@@ -381,12 +377,12 @@ TEST_F(CudaLora, WithQuantizedProductsOfTrainedWeightsIsTheHostsStep) {
 TEST_F(CudaLora, GivesTheSameBitsHoweverOftenAndWhateverItKeeps) {
   CudaStep cuda(*gpu_, tiny_shape());
   const auto once = cuda.gradient();
-  EXPECT_TRUE(same_floats(once, cuda.gradient()));
+  EXPECT_TRUE(same_bits(once, cuda.gradient()));
   for (const auto retain : {Retain::rebuild, Retain::all, Retain::inputs}) {
     auto shape = tiny_shape();
     shape.retain = retain;
     CudaStep other(*gpu_, shape);
-    EXPECT_TRUE(same_floats(once, other.gradient())) << static_cast<int>(retain);
+    EXPECT_TRUE(same_bits(once, other.gradient())) << static_cast<int>(retain);
   }
 }
 
@@ -395,12 +391,12 @@ TEST_F(CudaLora, GivesTheSameBitsWhenBothPassesAreLaunchedAsAWhole) {
     CudaStep plain(*gpu_, shape), whole(*gpu_, shape);
     whole.gradient();
     whole.step.repeat();
-    for (int i = 0; i < 2; ++i) EXPECT_TRUE(same_floats(plain.gradient(), whole.gradient())) << i;
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(plain.gradient(), whole.gradient())) << i;
     for (auto* cuda : {&plain, &whole}) {
       cuda->step.restart();
       for (int i = 0; i < 3; ++i) cuda->step.run({.lr = 1e-3});
     }
-    EXPECT_TRUE(same_floats(plain.parameters(), whole.parameters()));
+    EXPECT_TRUE(same_bits(plain.parameters(), whole.parameters()));
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(plain.step.records()[i].loss, whole.step.records()[i].loss) << i;
       EXPECT_EQ(plain.step.records()[i].local.checksum, whole.step.records()[i].local.checksum) << i;
@@ -432,7 +428,7 @@ TEST_F(CudaLora, ANumberThatIsNoneLeavesTheParametersAlone) {
   cuda.step.run({.lr = 1e-3});
   const auto record = cuda.step.records().front();
   EXPECT_GT(record.reduced.non_finite, 0U);
-  EXPECT_TRUE(same_floats(before, cuda.parameters()));
+  EXPECT_TRUE(same_bits(before, cuda.parameters()));
 }
 
 TEST_F(CudaLora, RefusesWhatItsKernelsDoNotHold) {
