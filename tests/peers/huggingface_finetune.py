@@ -8,6 +8,8 @@
                                                       greedy answer of the model folder
   huggingface_finetune.py curve METRICS CURVE         the largest relative difference of the losses of metrics.jsonl and of
                                                       huggingface_cases.py's curve_f32.json
+  huggingface_finetune.py adapters MODEL RUN          the largest difference between the logits of peft's model of MODEL with RUN/adapter
+                                                      and those of RUN/model, the merged model (bench_finetune --merge)
 TOKENIZER is a tokenizer.json of huggingface_cases.py.
 """
 import json
@@ -83,11 +85,25 @@ def curve(metrics, stored):
     print(f"{len(ours)} losses from {ours[0]:.4f} to {ours[-1]:.4f}, at most {100 * worst:.3f} % from torch in float32")
 
 
+def adapters(model, run):
+    import peft
+
+    ids = torch.arange(3, 67)[None]
+    base = Qwen2ForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    with torch.no_grad():
+        plain = base(ids).logits
+        adapted = peft.PeftModel.from_pretrained(base, run / "adapter").eval()(ids).logits
+        merged = Qwen2ForCausalLM.from_pretrained(run / "model", dtype=torch.float32).eval()(ids).logits
+    print(f"peft {peft.__version__}: logits with adapters differ from those of the merged model by up to "
+          f"{(adapted - merged).abs().max():.2g}, from those without by up to {(adapted - plain).abs().max():.2g}; the largest is "
+          f"{plain.abs().max():.2g}")
+
+
 def main():
     verb, first, second = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     if verb in ("calls", "large"):
         first.mkdir(parents=True, exist_ok=True)
-    {"calls": make_calls, "large": make_large, "match": match, "curve": curve}[verb](first, second)
+    {"calls": make_calls, "large": make_large, "match": match, "curve": curve, "adapters": adapters}[verb](first, second)
 
 
 if __name__ == "__main__":
