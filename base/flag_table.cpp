@@ -172,6 +172,7 @@ const FlagTable rows{
     {"--dtype", "=bf16|fp8", "bench_train_step", "with --model: type of the products (bf16)", one_of},
     {"--masters", "=f32|bf16", "bench_train_step", "with --model: type of updated parameters and moments (f32)",
      one_of},
+    {"--state", "=device|host", "bench_train_step", "with --model: memory of masters and moments (device)", one_of},
     {"--adapters", "", "bench_train_step", "with --model: plan LoRA instead of the training of all parameters"},
     {"--inference", "", "bench_train_step", "with --model: memory and tokens/s of a decode that --ranks=N share"},
     {"--largest", "", "bench_train_step", "with --model: print the largest batch that fits on each GPU"},

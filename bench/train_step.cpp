@@ -1,9 +1,9 @@
 // A full training step, as used in cluster tests: forward, backward, AllReduce of the gradients, AdamW. The step trains
 // every parameter of GPT-2 (124 million; LayerNorm, GELU, learned positions, tied head) in bf16 with fp32 master
 // weights, on random weights. Runs with several ranks also have a variant with a sharded optimizer, and fully sharded
-// GPT-2, Qwen2-7B and Llama-8B. On request, a 7B model trains with the products of its layers in fp8. Many cluster
-// tests call encoder_163m GPT-2; it is included for comparison with their figures (see transformer/shape.hpp). A
-// machine without GPUs runs two small layers of each.
+// GPT-2, Qwen2-7B and Llama-8B. On request, a 7B model trains with the products of its layers in fp8, or on one rank
+// with its state in the memory of the host. Many cluster tests call encoder_163m GPT-2; it is included for comparison
+// with their figures (see transformer/shape.hpp). A machine without GPUs runs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
@@ -72,6 +72,10 @@ void add_host_rows(Session& session) {
   add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
   constexpr bool on_request = true;
   add_step(session, in_bf16(session, {.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32}), on_request);
+  add_step(session,
+           TrainStepSpec{
+               .model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .state = training::StateMemory::host},
+           on_request);
   const auto add_fp8 = [&](training::Shard shard, int tp) {
     add_step(session,
              TrainStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::fp8_e4m3, .shard = shard, .tp = tp},
@@ -121,8 +125,11 @@ void register_train_step(Session& session) {
     if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
   add_fp8_rows(session);
-  // The same model on one rank. The losses of one rank must equal those of the sharded model.
+  // The same model on one rank. The losses of one rank must equal those of the sharded model. With its state in the
+  // memory of the host it fits on a GPU with 80 GB.
   if (session.ranks() == 1) {
+    add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .state = training::StateMemory::host},
+             on_request);
     add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},
              on_request);
   }

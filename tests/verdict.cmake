@@ -2,7 +2,7 @@
 shakedown_test(base_test unit
   SOURCES base/gpu_health_test.cpp base/host_list_test.cpp base/known_events_test.cpp base/statistics_test.cpp base/names_test.cpp
     base/text_test.cpp base/key_test.cpp base/archive_test.cpp base/process_test.cpp base/driver_library_test.cpp
-    base/environment_test.cpp base/exit_code_test.cpp base/files_test.cpp base/file_pieces_test.cpp base/console_test.cpp base/flags_test.cpp base/nearest_word_test.cpp base/held_folder_test.cpp base/sha256_test.cpp base/rank_values_test.cpp base/threads_test.cpp
+    base/environment_test.cpp base/exit_code_test.cpp base/files_test.cpp base/file_pieces_test.cpp base/console_test.cpp base/flags_test.cpp base/nearest_word_test.cpp base/held_folder_test.cpp base/host_memory_test.cpp base/sha256_test.cpp base/rank_values_test.cpp base/threads_test.cpp
   LIBRARIES shakedown::base)
 target_compile_definitions(base_test PRIVATE EVENTS_TABLE="$<TARGET_FILE:events_table>")
 add_dependencies(base_test events_table)

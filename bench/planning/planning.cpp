@@ -76,6 +76,14 @@ DType masters_of(const PlannedStep& step) {
   return DType::bf16;
 }
 
+/// Errors: InputError if the state cannot be in the memory of the host.
+training::StateMemory state_of(const PlannedStep& step) {
+  if (step.state == "device") return training::StateMemory::device;
+  if (step.inference) throw InputError("--state: a decode has none; leave out one of the two");
+  if (step.adapters) throw InputError("--state=host: that of adapters is small; leave out one of the two");
+  return training::StateMemory::host;
+}
+
 template <Trains trains>
 std::string plan_training(const PlannedStep& step, DType dtype) {
   const StepSpec<trains> spec{.model = step.model,
@@ -84,6 +92,7 @@ std::string plan_training(const PlannedStep& step, DType dtype) {
                               .dtype = dtype,
                               .ranks = step.ranks,
                               .masters = masters_of(step),
+                              .state = state_of(step),
                               .tp = step.tp};
   const auto write = step.json ? training::memory_json<trains> : training::memory_text<trains>;
   return write(spec, known_gpus(step.ranks), step.largest);
@@ -91,6 +100,7 @@ std::string plan_training(const PlannedStep& step, DType dtype) {
 
 std::string plan_inference(const PlannedStep& step, DType dtype) {
   masters_of(step);
+  state_of(step);
   if (step.tp != 1) throw InputError("--tp: all ranks of a decode share the model; leave --tp out, --ranks=N says it");
   training::InferenceOrder order{.model = step.model, .dtype = dtype, .ranks = step.ranks};
   if (step.batch) order.batches = {*step.batch};

@@ -76,12 +76,12 @@ Gpu::Gpu(int ordinal, const Placement& placement)
 void Gpu::synchronize() const { check(cudaStreamSynchronize(stream())); }
 
 void Gpu::read(void* to, const void* device, std::size_t bytes) const {
-  check(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream()));
+  check(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDefault, stream()));
   synchronize();
 }
 
 void Gpu::write(void* device, const void* from, std::size_t bytes) const {
-  check(cudaMemcpyAsync(device, from, bytes, cudaMemcpyHostToDevice, stream()));
+  check(cudaMemcpyAsync(device, from, bytes, cudaMemcpyDefault, stream()));
   synchronize();
 }
 

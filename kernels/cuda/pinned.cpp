@@ -7,9 +7,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "kernels/cuda/handle.hpp"
 #include "kernels/numa.hpp"
@@ -25,6 +28,17 @@ bool bind_to(void* begin, std::size_t bytes, int node) {
   return syscall(SYS_mbind, begin, bytes, MPOL_BIND, mask.data(), static_cast<unsigned long>(max_numa_nodes), 0U) == 0;
 }
 
+/// Writes all bytes, which places their pages. Several threads do it if there is much memory: one writes a few GB/s.
+void touch(std::byte* begin, std::size_t bytes) {
+  constexpr std::size_t of_a_thread = std::size_t{1} << 30;
+  const auto count = std::clamp<std::size_t>(bytes / of_a_thread, 1, std::max(1U, std::thread::hardware_concurrency()));
+  const auto share = (bytes + count - 1) / count;
+  std::vector<std::jthread> threads;
+  for (std::size_t first = 0; first < bytes; first += share) {
+    threads.emplace_back([=] { std::memset(begin + first, 0xa5, std::min(share, bytes - first)); });
+  }
+}
+
 }  // namespace
 
 Pinned::Pinned(std::size_t bytes, std::optional<int> node) : bytes_(bytes) {
@@ -38,7 +52,7 @@ Pinned::Pinned(std::size_t bytes, std::optional<int> node) : bytes_(bytes) {
   }
   static_cast<void>(madvise(begin, bytes, MADV_HUGEPAGE));  // huge pages are faster to fault in and to lock, but
                                                             // optional
-  std::memset(begin, 0xa5, bytes);                          // the first touch places the pages on that node
+  touch(begin_, bytes);                                     // the first touch places the pages on that node
   const auto status = cudaHostRegister(begin, bytes, cudaHostRegisterDefault);
   registered_ = status == cudaSuccess;
   if (registered_) return;

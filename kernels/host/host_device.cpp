@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "kernels/backends.hpp"
+#include "kernels/host_memory.hpp"
 
 namespace shakedown::host {
 
@@ -34,16 +35,7 @@ std::string cpu_model() {
 
 }  // namespace
 
-/// Throws Unsupported, with the bytes needed and free, if the memory of this host is too small. The memory must suffice
-/// for all ranks of the host, which request the same size.
-void HostDevice::require_memory(std::size_t bytes) const {
-  const auto text = field("/proc/meminfo", "MemAvailable");  // in kB
-  if (text.empty()) return;
-  const double needed = static_cast<double>(bytes) * local_size_, available = std::stod(text) * 1024;
-  if (needed <= available) return;
-  throw Unsupported(fmt::format("needs {:.1f} GB on each of {} ranks of this host, {:.1f} GB free",
-                                static_cast<double>(bytes) / 1e9, local_size_, available / 1e9));
-}
+void HostDevice::require_memory(std::size_t bytes) const { require_host_memory(bytes, local_size_); }
 
 HostDevice::HostDevice(const Placement& placement) : local_size_(placement.local_size), team_(placement.threads) {
   info_.name = cpu_model();

@@ -64,6 +64,7 @@ struct Plan {
   std::size_t bytes = 0;
   std::map<Use, std::size_t> by_use;
   std::vector<Slice> slices;
+  std::size_t host_bytes = 0;  // in addition, in the memory of the host
 };
 
 /// Returns the plan that `place` makes in an arena without memory, where place<Element, Master>(arena) has types of

@@ -33,6 +33,7 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float),
                   .shard = spec.shard,
                   .masters = spec.masters,
+                  .state = spec.state,
                   .rank = spec.rank / spec.tp,
                   .tensor = spec.tp,
                   .tensor_rank = spec.rank % spec.tp};
@@ -81,6 +82,9 @@ void check(const StepShape& s) {
   }
   check_shares(s);
   check_masters(s);
+  if (s.state == StateMemory::host && s.trains == Trains::adapters) {
+    throw std::invalid_argument("state:host is for whole models: train one (train_step)");
+  }
   // Keeps all byte counts below the limit of 64 bits.
   constexpr std::size_t max_tokens = std::size_t{1} << 31;
   if (s.batch > max_tokens / s.seq / s.accumulation) {
@@ -108,9 +112,12 @@ void check(const StepShape& s) {
 }
 
 Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::size_t workspace_bytes) {
-  return dry_run(element, master, [&]<class Element, class Master>(Arena& arena) {
-    static_cast<void>(Buffers<Element, Master>(arena, shape, workspace_bytes));
+  Arena host;
+  auto plan = dry_run(element, master, [&]<class Element, class Master>(Arena& arena) {
+    static_cast<void>(Buffers<Element, Master>(arena, host, shape, workspace_bytes));
   });
+  plan.host_bytes = host.bytes();
+  return plan;
 }
 
 template <Trains trains>
@@ -142,7 +149,7 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
     }
     throw InputError(part + ": '" + value + "' is not one of " + joined(known));
   };
-  using training::Data, training::Retain, training::Shard;
+  using training::Data, training::Retain, training::Shard, training::StateMemory;
   if (key == "batch") {
     number(s.batch);
   } else if (key == "seq") {
@@ -163,10 +170,12 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
     word(s.shard, {Shard::none, Shard::optimizer, Shard::weights});
   } else if (key == "masters") {
     word(s.masters, {DType::f32, DType::bf16});
+  } else if (key == "state") {
+    word(s.state, {StateMemory::device, StateMemory::host});
   } else {
-    throw InputError(
-        part + ": '" + key +
-        "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, masters, data and tp, as in batch:64");
+    throw InputError(part + ": '" + key +
+                     "' is not one of batch, seq, accumulation, retain, sums, bucket, shard, masters, state, data and "
+                     "tp, as in batch:64");
   }
   return s;
 }

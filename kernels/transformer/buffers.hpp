@@ -33,7 +33,8 @@ struct StepShape {
   std::size_t bucket = 0;
   Shard shard = Shard::none;
   DType masters = DType::f32;  // bf16: the state is a Bf16State
-  int rank = 0;                // 0 to `ranks` - 1; it selects the part of the sharded state
+  StateMemory state = StateMemory::device;
+  int rank = 0;  // 0 to `ranks` - 1; it selects the part of the sharded state
   /// Size of the tensor parallel group: each of the `ranks` consists of this number of ranks that compute the model
   /// together (part_of), and this rank is one of them. Between projections each rank has a part of the tokens (sequence
   /// parallel, Korthikanti et al. 2022, arXiv 2205.05198).
@@ -118,7 +119,8 @@ struct Buffers {
     std::size_t own_offset, own_count;  // position in the arrays of `state`
   };
 
-  Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
+  /// Divides memory of the device and of its host. Only a state in the host's memory takes some of the latter.
+  Buffers(Arena& arena, Arena& host, const StepShape& s, std::size_t workspace_bytes) {
     const auto m = s.part();
     for (const auto linear : linears) shape[static_cast<std::size_t>(linear)] = fused(m, s.lora, linear);
     const auto layout = s.layout();
@@ -127,7 +129,7 @@ struct Buffers {
     place_units(arena, s, layout);
     if (s.trains == Trains::all) place_weights(s, layout);
 
-    take_state(arena, s);
+    take_state(s.state == StateMemory::host ? host : arena, s);
     take_activations(arena, s);
     arena.start(Use::scratch);
     take_scratch(arena, s);
@@ -394,8 +396,8 @@ struct Buffers {
   }
 };
 
-/// The memory of a step. `element` and `master` are the sizes of the two types: 2 and 4 for bf16 with fp32 masters.
-/// Errors: std::invalid_argument for sizes that no backend has.
+/// The memory of a step on a device and its host. `element` and `master` are the sizes of the two types: 2 and 4 for
+/// bf16 with fp32 masters. Errors: std::invalid_argument for sizes that no backend has.
 Plan plan(const StepShape&, std::size_t element, std::size_t master, std::size_t workspace_bytes);
 
 /// Returns the memory of a step with the types of its spec, without the workspace of a backend. Errors: those of

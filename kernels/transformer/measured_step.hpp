@@ -166,6 +166,7 @@ class MeasuredStep final : public Work {
                     {"last_loss", records.back().loss},
                     {"planned_gb", gb(step_.bytes())},
                     {"peak_gb", gb(ops_->used_bytes())}};
+    if (step_.host_bytes() > 0) metrics.emplace_back("host_gb", gb(step_.host_bytes()));
     if (deterministic_) metrics.emplace_back("checksum", static_cast<double>(reference::mix(checksum) >> 11));
     for (const std::size_t step : {2U, 5U, 10U}) {
       if (step <= records.size()) metrics.emplace_back("loss_" + std::to_string(step), records[step - 1].loss);

@@ -56,7 +56,8 @@ std::vector<MemoryRow> memory_rows(std::type_identity_t<StepSpec<trains>> spec, 
       Plan step;
       // Not all models and numbers of ranks support all combinations.
       if (!input_error_of([&] { step = planned(spec); }).empty()) continue;
-      MemoryRow row{shard, retain, step.by_use, static_cast<double>(step.bytes)};
+      MemoryRow row{shard, retain, step.by_use, static_cast<double>(step.bytes), static_cast<double>(step.host_bytes)};
+      row.by_use.try_emplace(Use::optimizer, 0);
       for (const auto& gpu : gpus) {
         if (has_type(gpu, spec.dtype) && row.bytes + beside <= gpu.bytes) row.fits.push_back(gpu.name);
       }
@@ -94,6 +95,7 @@ std::string memory_text(const std::type_identity_t<StepSpec<trains>>& spec, cons
   Table table;
   std::vector<std::string> head{"state", "kept for the backward pass", "GB of each rank"};
   for (const auto use : step_uses) head.emplace_back(name(use));
+  if (spec.state == StateMemory::host) head.emplace_back("on the host");
   head.emplace_back(largest ? "largest batch" : "fits on");
   table.add_words(head);
   for (const auto& row : memory_rows<trains>(spec, gpus)) {
@@ -106,6 +108,7 @@ std::string memory_text(const std::type_identity_t<StepSpec<trains>>& spec, cons
     std::vector<std::string> cells{fmt::format("shard:{}", name(row.shard)), fmt::format("retain:{}", name(row.retain)),
                                    in_gb(row.bytes)};
     for (const auto use : step_uses) cells.push_back(in_gb(static_cast<double>(row.by_use.at(use))));
+    if (spec.state == StateMemory::host) cells.push_back(in_gb(row.host_bytes));
     cells.push_back(words.empty() ? "none of them" : joined(words));
     table.add_words(cells);
   }
@@ -115,8 +118,9 @@ std::string memory_text(const std::type_identity_t<StepSpec<trains>>& spec, cons
                      spec.model, trains == Trains::adapters ? " with adapters" : "", plural(spec.ranks, "rank"),
                      spec.tp > 1 ? fmt::format(" with tp:{}", spec.tp) : "", spec.batch, spec.seq,
                      spec.dtype == DType::fp8_e4m3 ? "fp8" : name(spec.dtype),
-                     spec.masters == DType::bf16 ? " with masters:bf16" : "", in_gb(library_bytes<trains>(spec)),
-                     joined(sizes), table.text({}));
+                     std::string(spec.masters == DType::bf16 ? " with masters:bf16" : "") +
+                         (spec.state == StateMemory::host ? " with state:host" : ""),
+                     in_gb(library_bytes<trains>(spec)), joined(sizes), table.text({}));
 }
 
 template <Trains trains>
@@ -126,6 +130,7 @@ std::string memory_json(const std::type_identity_t<StepSpec<trains>>& spec, cons
                               {"trains", trains == Trains::adapters ? "adapters" : "all"},
                               {"dtype", name(spec.dtype)},
                               {"masters", name(spec.masters)},
+                              {"state", name(spec.state)},
                               {"ranks", spec.ranks},
                               {"tp", spec.tp},
                               {"batch", spec.batch},
@@ -134,6 +139,7 @@ std::string memory_json(const std::type_identity_t<StepSpec<trains>>& spec, cons
   for (const auto& gpu : gpus) json["gpus"].push_back({{"name", gpu.name}, {"bytes", whole(gpu.bytes)}});
   for (const auto& row : memory_rows<trains>(spec, gpus)) {
     nlohmann::ordered_json to{{"shard", name(row.shard)}, {"retain", name(row.retain)}, {"bytes", whole(row.bytes)}};
+    if (spec.state == StateMemory::host) to["host_bytes"] = whole(row.host_bytes);
     for (const auto use : step_uses) to["bytes_by_use"][std::string(name(use))] = row.by_use.at(use);
     to["fits"] = row.fits;
     if (largest) {

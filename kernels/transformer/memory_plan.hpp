@@ -49,7 +49,8 @@ struct MemoryRow {
   Shard shard;
   Retain retain;
   std::map<Use, std::size_t> by_use;
-  double bytes;                        // memory of one rank
+  double bytes;                        // memory of one rank on its GPU
+  double host_bytes = 0;               // and on its host
   std::vector<std::string> fits = {};  // the names of the GPUs that it fits, with the memory of libraries counted
 };
 

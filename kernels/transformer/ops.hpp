@@ -238,8 +238,9 @@ concept TrainingOps = requires(
   /// Copy between host and device after all work queued before; complete on return.
   ops.copy_in(p, cp, n);       // device, host, bytes
   ops.copy_out(p, cp, n);      // host, device, bytes
-  /// Allocates host memory that is suitable for fast copies to and from the device. The memory is freed with the
-  /// returned object, after its copies are complete.
+  /// Allocates host memory that is suitable for fast copies to and from the device, and that every operation accepts in
+  /// place of device memory. The memory is freed with the returned object, after its copies are complete. Errors:
+  /// Unsupported if the host has less.
   { ops.host_memory(n).data() } -> std::convertible_to<std::byte*>;
   /// Starts a copy between that memory and the device, after all work queued before. There are two turns; `finish_copy`
   /// returns when the last copies of that turn are complete.

@@ -81,6 +81,11 @@ enum class Shard {
 };
 constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
 
+/// The memory of the masters and moments: of the device, or page-locked memory of its host, which the update reads and
+/// writes over the bus.
+enum class StateMemory { device, host };
+constexpr auto words(StateMemory) { return names("device", "host"); }
+
 /// Returns a model with its adapters by name, which is a row of models.yaml. The encoder is the model that many cluster
 /// tests call GPT-2: post-norm, no causal mask, 512 positions, an untied head with bias, but without their dropout.
 /// The encoder and GPT-2 have GPT-2's vocabulary of 50,257, rounded up to 50,304 as in nanoGPT. Models whose name ends

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -32,9 +33,10 @@ class TrainingStep {
         layout_(shape.layout()),
         tensors_(layout_.tensors),
         pieces_(shape.pieces()),
-        memory_(ops.allocate(bytes_for(ops, shape))),
         bytes_(bytes_for(ops, shape)),
-        buffers_(carve(memory_.data(), ops, shape)),
+        memory_(ops.allocate(bytes_.device)),
+        host_memory_(host_memory(ops, bytes_.host)),
+        buffers_(carve(memory_.data(), host_memory_ ? host_memory_->data() : nullptr, ops, shape)),
         places_(shape_, layout_, buffers_),
         weights_(ops, shape_, layout_, buffers_.units),
         sums_(ops, shape_, layout_, buffers_),
@@ -47,14 +49,19 @@ class TrainingStep {
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
 
-  static std::size_t bytes_for(Ops& ops, const StepShape& shape) {
-    Arena arena;
-    const Buffers<Element, Master> counted(arena, shape, ops.workspace_bytes());
-    return arena.bytes();
+  /// Bytes in the memory of the device and of its host.
+  struct Bytes {
+    std::size_t device, host;
+  };
+  static Bytes bytes_for(Ops& ops, const StepShape& shape) {
+    Arena device, host;
+    const Buffers<Element, Master> counted(device, host, shape, ops.workspace_bytes());
+    return {device.bytes(), host.bytes()};
   }
 
   const StepShape& shape() const { return shape_; }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return bytes_.device; }
+  std::size_t host_bytes() const { return bytes_.host; }
   Buffers<Element, Master>& buffers() { return buffers_; }
   /// Returns the number of sums over ranks in the last step.
   std::size_t buckets() const { return sums_.buckets(); }
@@ -77,7 +84,8 @@ class TrainingStep {
   /// Sets random weights (see `tensor`), norms of one and random adapters, and clears moments and records. All memory
   /// that a step must write before it reads it becomes NaN.
   void initialize() {
-    ops_.set_bytes(memory_.data(), 0xff, bytes_);  // including the workspace of the operations
+    ops_.set_bytes(memory_.data(), 0xff, bytes_.device);  // including the workspace of the operations
+    if (host_memory_) ops_.set_bytes(host_memory_->data(), 0xff, bytes_.host);
     ops_.place_copies(slots_);
     write_rotations();
     if (shape_.trains == Trains::adapters) initialize_frozen();
@@ -312,9 +320,15 @@ class TrainingStep {
   using Product = Gemm<Element, Element>;
   using GradientProduct = Gemm<Element, Master>;
 
-  static Buffers<Element, Master> carve(std::byte* base, Ops& ops, const StepShape& shape) {
-    Arena arena(base);
-    return Buffers<Element, Master>(arena, shape, ops.workspace_bytes());
+  using HostMemory = decltype(std::declval<Ops&>().host_memory(std::size_t{}));
+
+  static std::unique_ptr<HostMemory> host_memory(Ops& ops, std::size_t bytes) {
+    return std::unique_ptr<HostMemory>(bytes == 0 ? nullptr : new HostMemory(ops.host_memory(bytes)));
+  }
+
+  static Buffers<Element, Master> carve(std::byte* base, std::byte* host_base, Ops& ops, const StepShape& shape) {
+    Arena arena(base), host(host_base);
+    return Buffers<Element, Master>(arena, host, shape, ops.workspace_bytes());
   }
 
   static const StepShape& checked(const StepShape& shape) {
@@ -536,8 +550,9 @@ class TrainingStep {
   FlatLayout layout_;
   const std::vector<ParameterTensor>& tensors_;
   std::vector<Piece> pieces_;  // that this rank updates
+  Bytes bytes_;
   decltype(std::declval<Ops&>().allocate(std::size_t{})) memory_;
-  std::size_t bytes_;
+  std::unique_ptr<HostMemory> host_memory_;  // of a state with StateMemory::host
   Buffers<Element, Master> buffers_;
   Places<Ops> places_;
   WeightStore<Ops> weights_;

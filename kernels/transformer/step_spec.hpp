@@ -30,6 +30,7 @@ struct StepSpec {
   /// Type of the parameters that are updated, and of their moments; f64 if dtype is. bf16: the weights are their own
   /// masters, and an update rounds them and the moments stochastically (rounding.hpp).
   DType masters = DType::f32;
+  training::StateMemory state = training::StateMemory::device;
   /// Size of a tensor parallel group (training::part_of): neighbouring ranks of one host that compute the model and its
   /// tokens together. `ranks` includes all of them, so ranks / tp groups train in parallel.
   int tp = 1;
@@ -53,7 +54,7 @@ std::string key(const StepSpec<trains>& s) {
   key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
   key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket);
   key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard);
-  key.set_unless(usual.masters, "masters", s.masters);
+  key.set_unless(usual.masters, "masters", s.masters).set_unless(usual.state, "state", s.state);
   return key.set_unless(usual.tp, "tp", s.tp).text();
 }
 /// Returns the tokens of one step that count for this rank: its part of the tokens of its tensor parallel group.

@@ -77,10 +77,11 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   const auto refusal = [&](const std::string& part) { return input_error_of([&] { with(shared, part); }); };
   EXPECT_EQ(refusal("batch:64k").rfind("batch:64k: '64k' ", 0), 0U);
   EXPECT_TRUE(refusal("retain:some").ends_with(", inputs"));
-  EXPECT_EQ(refusal("colour:red"),
-            "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, masters, data "
-            "and tp, as "
-            "in batch:64");
+  EXPECT_EQ(
+      refusal("colour:red"),
+      "colour:red: 'colour' is not one of batch, seq, accumulation, retain, sums, bucket, shard, masters, state, data "
+      "and tp, as "
+      "in batch:64");
   EXPECT_EQ(key(TileProductSpec{}), "sm/op:product/dtype:bf16/m:128/n:256/k:8192");
   EXPECT_EQ(key(TileProductSpec{.load = Load::sustained}),
             "sm/op:product/dtype:bf16/m:128/n:256/k:8192/load:sustained");

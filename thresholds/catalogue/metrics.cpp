@@ -165,6 +165,8 @@ constexpr std::array catalogue{
            .ceiling = memory, .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "peak_gb", .what = "peak memory", .range = not_negative,
            .ceiling = memory, .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "host_gb", .what = "memory of the host", .range = not_negative,
+           .harmless = shown, .may_lack = shown},
     Metric{.family = training, .name = "buckets", .what = "number of gradient reductions in a step", .harmless = choice,
            .may_lack = choice},
     Metric{.family = training, .name = "cudnn_attention", .what = "1 if cuDNN computes attention", .range = any, .harmless = choice,

@@ -13,6 +13,7 @@
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/pinned.hpp"
 #include "kernels/cuda/recording.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/transformer/buffers.hpp"
 #include "kernels/transformer/cuda/attention.hpp"
 #include "kernels/transformer/cuda/peer_arenas.hpp"
@@ -85,7 +86,10 @@ class CudaOps {
     const Gpu& gpu_;
     Pinned memory_;
   };
-  HostMemory host_memory(std::size_t bytes) const { return {gpu_, bytes}; }
+  HostMemory host_memory(std::size_t bytes) const {
+    require_host_memory(bytes, gpu_.local_size());
+    return {gpu_, bytes};
+  }
   void begin_copy(void* to, const void* from, std::size_t bytes, std::size_t turn) const;
   void finish_copy(std::size_t turn) const;
   static Element to_element(double value) { return __double2bfloat16(value); }

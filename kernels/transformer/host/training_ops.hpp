@@ -10,6 +10,7 @@
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/team.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/transformer/ops.hpp"
 
 namespace shakedown::host {
@@ -172,6 +173,7 @@ typename HostOps<T>::Memory HostOps<T>::allocate(std::size_t bytes) {
 }
 template <class T>
 typename HostOps<T>::Memory HostOps<T>::host_memory(std::size_t bytes) {
+  require_host_memory(bytes, 1);
   return Memory(bytes);
 }
 

@@ -548,7 +548,7 @@ TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
     FAIL() << "a petabyte was allocated";
   } catch (const Unsupported& reason) {
     const std::string text = reason.what();
-    EXPECT_NE(text.find("needs 2251799.8 GB on each of 1 ranks"), std::string::npos) << text;
+    EXPECT_NE(text.find("needs 2251799.8 GB of the host's memory on each of 1 ranks"), std::string::npos) << text;
     EXPECT_NE(text.find("GB free"), std::string::npos) << text;
   }
   try {

@@ -160,6 +160,16 @@ TEST_F(Checkpoints, OfAStateInBf16GoOnOnAnotherNumberOfRanks) {
   EXPECT_NE(refusal(in_f32).find("masters"), std::string::npos);
 }
 
+TEST_F(Checkpoints, OfAStateOnTheHostGoOnWithOneOnTheDevice) {
+  auto on_host = gpt2_shape();
+  on_host.state = training::StateMemory::host;
+  const auto whole = trained(gpt2_shape(), 1, Shard::none, 8, false, false);
+  trained(on_host, 1, Shard::none, 4, false, true);
+  EXPECT_EQ(trained(gpt2_shape(), 1, Shard::none, 4, true, false), whole);
+  trained(gpt2_shape(), 1, Shard::none, 4, false, true);
+  EXPECT_EQ(trained(on_host, 2, Shard::weights, 4, true, false), whole);
+}
+
 TEST_F(Checkpoints, AreReadOnNumbersOfRanksThatDivideNothing) {
   trained(encoder_shape(), 3, Shard::weights, 2, false, true);
   const auto there = trained(encoder_shape(), 3, Shard::weights, 0, true, false);

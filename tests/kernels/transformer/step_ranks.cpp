@@ -185,6 +185,9 @@ int compare() {
     auto in_bf16 = qwen2_shape(7);
     in_bf16.masters = DType::bf16;
     all = agrees(*world, "Qwen2, weights shared and in bf16,", in_bf16, Shard::weights) && all;
+    auto on_host = qwen2_shape(7);
+    on_host.state = training::StateMemory::host;
+    all = agrees(*world, "Qwen2, weights shared, its state on the host,", on_host, Shard::weights) && all;
     all = agrees(*world, "GPT-2, optimizer shared, micro-batches,", gpt2_shape(), Shard::optimizer, true) && all;
     all = agrees(*world, "GPT-2, weights shared, micro-batches,", gpt2_shape(), Shard::weights, true) && all;
     all = agrees(*world, "Qwen2, weights shared, micro-batches,", qwen2_shape(7), Shard::weights, true) && all;

@@ -58,8 +58,8 @@ class Moves {
   host::Team team{1};
   Noting ops{team};
   std::vector<std::byte> memory = std::vector<std::byte>(training::plan(shape, 8, 8, 0).bytes);
-  training::Arena arena{memory.data()};
-  training::Buffers<double, double> buffers{arena, shape, 0};
+  training::Arena arena{memory.data()}, host;
+  training::Buffers<double, double> buffers{arena, host, shape, 0};
   training::WeightStore<Noting> weights{ops, shape, layout, buffers.units};
   training::GradientSums<Noting> sums{ops, shape, layout, buffers};
   training::Record record{};
