@@ -128,8 +128,10 @@ void register_train_step(Session& session) {
   // The same model on one rank. The losses of one rank must equal those of the sharded model. With its state in the
   // memory of the host it fits on a GPU with 80 GB.
   if (session.ranks() == 1) {
-    add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .state = training::StateMemory::host},
-             on_request);
+    for (const char* const model : {"qwen2_7b", "qwen2_7b_8_layers"}) {
+      add_step(session, TrainStepSpec{.model = model, .batch = 1, .seq = 4096, .state = training::StateMemory::host},
+               on_request);
+    }
     add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},
              on_request);
   }

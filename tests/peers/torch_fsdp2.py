@@ -3,6 +3,7 @@
 
 Uses bf16 with f32 masters, fused AdamW, clipping, random weights and tokens. Gradients are reduced in f32 as in bench_train_step
 (--reduce=bf16: with half of the bytes). --masters=bf16: parameters, gradients and moments in bf16, rounded to nearest.
+--offload: masters, gradients and moments in page-locked memory of the host, where the fused AdamW of the CPU updates them.
 
     NCCL_NVLS_ENABLE=0 torchrun --nproc-per-node=2 tests/peers/torch_fsdp2.py qwen2_7b
 
@@ -15,7 +16,7 @@ import statistics
 
 import torch
 import torch.nn.functional as F
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
 
 MODELS = {  # layers, hidden, heads, kv_heads, intermediate, vocab, bias of q, k and v
@@ -73,13 +74,14 @@ def main():
     parser.add_argument("--seq", type=int, default=4096)
     parser.add_argument("--reduce", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--masters", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--offload", action="store_true", help="keep the state on the host")
     parser.add_argument("--recompute", action="store_true", help="keep only the input of each block")
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--steps", type=int, default=12)
     options = parser.parse_args()
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
-    torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    torch.distributed.init_process_group("cpu:gloo,cuda:nccl", device_id=torch.device("cuda", rank))
     torch.manual_seed(1)
     vocab = MODELS[options.model][5]
     with torch.device("meta"):
@@ -88,13 +90,15 @@ def main():
         model.to(torch.bfloat16)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16,
                                   reduce_dtype=torch.float32 if options.reduce == "f32" else torch.bfloat16)
+    offload = CPUOffloadPolicy() if options.offload else OffloadPolicy()
     for block in model.blocks:
         block.compile()
-        fully_shard(block, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
-    model.to_empty(device="cuda")
+        fully_shard(block, mp_policy=policy, offload_policy=offload)
+    fully_shard(model, mp_policy=policy, offload_policy=offload)
+    model.to_empty(device="cpu" if options.offload else "cuda")
     for name, parameter in model.named_parameters():
-        torch.nn.init.ones_(parameter) if "norm" in name else torch.nn.init.normal_(parameter, std=0.02)
+        values = torch.nn.init.normal_(torch.empty(parameter.to_local().shape, device="cuda"), std=0.02)
+        parameter.to_local().detach().copy_(torch.ones_like(values) if "norm" in name else values)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
     loss_of = torch.compile(lambda logits, wanted: F.cross_entropy(logits.view(-1, vocab).float(), wanted.view(-1)))
 
@@ -117,7 +121,7 @@ def main():
     if rank == 0:
         step_ms = statistics.median(times)
         print(f"torch {torch.__version__} FSDP2, blocks compiled, reduced in {options.reduce}, masters {options.masters}"
-              f"{', blocks recomputed' if options.recompute else ''}, {options.model} batch {options.batch} x {options.seq}: "
+              f"{', blocks recomputed' if options.recompute else ''}{', state on the host' if options.offload else ''}, {options.model} batch {options.batch} x {options.seq}: "
               f"{options.batch * options.seq / step_ms * 1e3:.0f} tokens/s per GPU, "
               f"step {step_ms:.1f} ms, peak {torch.cuda.max_memory_reserved() / 1e9:.1f} GB, loss {loss.item():.3f}")
     torch.distributed.destroy_process_group()
