@@ -8,6 +8,7 @@
 
 #include "base/archive.hpp"
 #include "base/text.hpp"
+#include "report/words.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/diagnosis.hpp"
 #include "thresholds/judge/headline.hpp"
@@ -39,7 +40,7 @@ std::string evidence_text(const Evidence& e) {
 }
 
 // The first line begins with the cause, which is coloured. A command is never wrapped, so that it can be copied.
-std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
+std::string culprit_text(const Diagnosis& d, const Consequences& consequences, TerminalStyle style) {
   const auto line = [&](const std::string& text) { return joined(wrapped(printable(text), style.width - 2), "\n  "); };
   std::string out = std::string(d.fails ? "" : " (warning)") + ": ";
   if (d.places.empty()) out += "all " + std::to_string(d.place_count) + " ranks";
@@ -58,6 +59,8 @@ std::string culprit_text(const Diagnosis& d, TerminalStyle style) {
   if (d.evidence_count > max_evidence_shown) {
     out += "  and " + plural(d.evidence_count - max_evidence_shown, "more measurement") + "\n";
   }
+  const std::string explained = consequences_text(consequences);
+  if (!explained.empty()) out += "  " + line(explained + (style.all ? "" : "; --all lists them")) + "\n";
   if (!d.telemetry.empty()) out += "  " + line("telemetry: " + d.telemetry) + "\n";
   if (!d.next.empty()) out += "  next: " + d.next + "\n";
   return painted(causes_text(d), style.color, d.fails ? "31" : "33") + printable(out);
@@ -125,8 +128,9 @@ std::string culprits_text(const Verdict& verdict, TerminalStyle style) {
   const auto failing =
       std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
   std::string out = "CULPRITS: " + std::to_string(failing) + "\n\n";
+  const auto consequences = consequences_of(verdict.culprits, verdict.findings);
   for (std::size_t i = 0; i < std::min(verdict.culprits.size(), max_in_full); ++i) {
-    out += culprit_text(verdict.culprits[i], style) + "\n";
+    out += culprit_text(verdict.culprits[i], consequences[i], style) + "\n";
   }
   if (verdict.culprits.size() > max_in_full) out += printable(rest_text(verdict.culprits, max_in_full)) + "\n";
   return out + end;

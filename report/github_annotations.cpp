@@ -46,7 +46,7 @@ std::string github_annotations(const Verdict& verdict) {
     const std::string fault = text(summary_of(d));
     if (fault != first) annotations.add(d.fails ? "error" : "notice", causes_text(d), fault);
   }
-  for (const Finding* const f : bad_findings(verdict)) {
+  for (const Finding* const f : unexplained_findings(verdict)) {
     const std::string name = name_text(f->key);
     annotations.add(f->counts() ? "error" : "warning", name.empty() ? joined_words(f->key, f->metric) : name,
                     summary_text(*f));

@@ -62,6 +62,13 @@ std::string details(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "\n<details><summary>" + title + "</summary>\n\n" + body + "\n</details>\n";
 }
 
+// Returns the bad findings that culprits explain.
+std::string explained_table(const Verdict& verdict) {
+  auto bad = bad_findings(verdict);
+  std::erase_if(bad, [](const Finding* finding) { return !finding->culprit; });
+  return table(bad, max_bad_rows);
+}
+
 // Returns the causes that the headline does not name.
 std::string causes(const Verdict& verdict) {
   std::string out;
@@ -78,7 +85,7 @@ std::string causes(const Verdict& verdict) {
 std::string next_steps(const Verdict& verdict) {
   std::string out;
   std::size_t all = 0;
-  for (const Finding* finding : bad_findings(verdict)) {
+  for (const Finding* finding : unexplained_findings(verdict)) {
     if (finding->next.empty() || ++all > max_offenders) continue;
     out += "- " + markdown_escaped(joined_words(finding->key, finding->metric)) + ": " +
            markdown_escaped(finding->next) + "\n";
@@ -93,11 +100,12 @@ std::string markdown_text(const Verdict& verdict) {
   std::string out = "## " + markdown_escaped(text(headline)) + "\n";
   if (!headline.fault.next.empty()) out += "\nNext: " + markdown_escaped(headline.fault.next) + "\n";
   out += "\n" + markdown_escaped(verdict_line(verdict)) + "\n" + causes(verdict);
-  const std::string bad = table(bad_findings(verdict), max_bad_rows);
+  const std::string bad = table(unexplained_findings(verdict), max_bad_rows);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   if (is_good(verdict.state)) out += figures(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
-  return out + details("Good findings", good_table(verdict)) + details(unjudged_text(verdict), unjudged(verdict));
+  return out + details("Findings that the causes explain", explained_table(verdict)) +
+         details("Good findings", good_table(verdict)) + details(unjudged_text(verdict), unjudged(verdict));
 }
 
 std::string markdown_text(const Regression& regression) {

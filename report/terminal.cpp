@@ -1,7 +1,6 @@
 #include "report/terminal.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -41,22 +40,13 @@ std::string findings_table(const std::vector<const Finding*>& findings, Terminal
   return table.text(style.table());
 }
 
-// True for a figure that a culprit already explains.
-bool is_repeat(const Verdict& verdict, const Finding& finding) {
-  constexpr std::array codes{Code::limit, Code::peers, Code::scatter, Code::clock, Code::crosscheck, Code::pairs};
-  return finding.counts() && finding.status == Status::fail &&
-         std::find(codes.begin(), codes.end(), finding.code) != codes.end() &&
-         std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [](const Diagnosis& d) { return d.fails; });
-}
-
 // Returns the bad findings that no culprit explains: a few of each part of the fleet, up to a maximum number of rows.
 constexpr std::size_t max_rows_of_part = 3, max_rows_shown = 12;
 
 std::vector<const Finding*> shown_findings(const Verdict& verdict, std::size_t max_rows) {
   std::map<std::tuple<PartKind, std::string, bool>, std::size_t> rows_of_part;
   std::vector<const Finding*> shown;
-  for (const Finding* finding : bad_findings(verdict)) {
-    if (is_repeat(verdict, *finding)) continue;
+  for (const Finding* finding : unexplained_findings(verdict)) {
     const auto rows = ++rows_of_part[{finding->part.kind, finding->part.id, finding->counts()}];
     if (rows <= max_rows_of_part && shown.size() < max_rows) shown.push_back(finding);
   }
@@ -72,7 +62,7 @@ std::string more_text(std::size_t more, const std::string& noun) {
 std::string bad_table(const Verdict& verdict, TerminalStyle style) {
   const auto shown = shown_findings(verdict, max_rows_shown);
   return (shown.empty() ? "" : findings_table(shown, style)) +
-         more_text(bad_findings(verdict).size() - shown.size(), "more finding");
+         more_text(unexplained_findings(verdict).size() - shown.size(), "more finding");
 }
 
 // True for a finding whose row in a table says all that is known of it.
@@ -93,7 +83,7 @@ std::string warnings(const Verdict& verdict) {
     if (!is_told_by_row(*finding) && !finding->next.empty()) line += "; next: " + finding->next;
     out += one_line(line) + "\n";
   }
-  return out + more_text(bad_findings(verdict).size() - shown.size(), "more value");
+  return out + more_text(unexplained_findings(verdict).size() - shown.size(), "more value");
 }
 
 // Returns "vm GPU 1", or "vm rank 1" without a GPU, because the table of figures must fit in one screen.
@@ -160,17 +150,25 @@ std::string waivers(const Verdict& verdict) {
 // Prints only some findings in full. The table and verdict.json have the others.
 constexpr std::size_t max_reasons = 5, max_reasons_of_all = 25;
 
+// Returns a line with the culprit that explains the finding.
+std::string explanation(const Verdict& verdict, const Finding& finding) {
+  if (!finding.culprit) return "";
+  const Diagnosis& d = verdict.culprits.at(*finding.culprit);
+  const std::string where = summary_of(d).where;
+  return "\n  explained by: " + causes_text(d) + (where.empty() ? "" : " at " + where);
+}
+
 std::string reasons(const Verdict& verdict, TerminalStyle style) {
   std::string out;
   std::size_t given = 0;
   const std::size_t most = style.all ? max_reasons_of_all : max_reasons;
   // Each fact of pre-flight has a reason of its own.
   std::set<std::tuple<PartKind, std::string, Code, std::string>> seen;
-  for (const Finding* finding : bad_findings(verdict)) {
-    if (!style.all && (is_told_by_row(*finding) || is_repeat(verdict, *finding))) continue;
+  for (const Finding* finding : style.all ? bad_findings(verdict) : unexplained_findings(verdict)) {
+    if (!style.all && is_told_by_row(*finding)) continue;
     const std::string fact = finding->key.family() == "preflight" ? finding->metric : "";
     if (!style.all && !seen.emplace(finding->part.kind, finding->part.id, finding->code, fact).second) continue;
-    if (++given <= most) out += "\n" + finding_text(*finding) + "\n";
+    if (++given <= most) out += "\n" + finding_text(*finding) + explanation(verdict, *finding) + "\n";
   }
   if (given > most) out += "\nand " + std::to_string(given - most) + " more: --all lists them\n";
   std::string remarks;

@@ -103,7 +103,7 @@ void members(Archive& archive, Finding& f) {
   archive("unit", f.unit)("worst", f.worst);
   archive("offender_count", f.offender_count)("offenders", f.offenders);
   archive("detail", f.detail)("source", f.source)("rule", f.rule_at)("next", f.next).younger("remedy", f.remedy);
-  archive.unless("seen", f.seen);
+  archive.unless("culprit", f.culprit).unless("seen", f.seen);
 }
 
 template <class Archive>
@@ -182,6 +182,9 @@ void refuse_contradictions(const Verdict& verdict, const Field& root) {
     if (contradicts_itself(f)) {
       root["findings"].refuse("the pass of " + f.key.text() + " " + f.metric +
                               " contradicts its own figures; judge the " + "results again");
+    }
+    if (f.culprit && *f.culprit >= verdict.culprits.size()) {
+      root["findings"].refuse(f.key.text() + " names a culprit that is not in the file; judge the results again");
     }
   }
   for (const Diagnosis& culprit : verdict.culprits) {

@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "thresholds/catalogue/key_names.hpp"
+#include "thresholds/findings/order.hpp"
 
 namespace shakedown {
 namespace {
@@ -94,8 +95,27 @@ std::vector<const Finding*> bad_findings(const Verdict& verdict) {
   for (const Finding& finding : verdict.findings) {
     if (!finding.good()) bad.push_back(&finding);
   }
-  std::stable_partition(bad.begin(), bad.end(), [](const Finding* finding) { return finding->counts(); });
+  sort_worst_first(bad);
   return bad;
+}
+
+std::vector<const Finding*> unexplained_findings(const Verdict& verdict) {
+  auto bad = bad_findings(verdict);
+  std::erase_if(bad, [](const Finding* finding) { return finding->culprit.has_value(); });
+  return bad;
+}
+
+std::string consequences_text(const Consequences& consequences) {
+  const auto& [findings, warnings, worst] = consequences;
+  if (findings == 0) return "";
+  std::string text = "explains " + plural(findings, "finding");
+  if (warnings == findings)
+    text += findings == 1 ? ", a warning" : ", all warnings";
+  else if (warnings > 0)
+    text += ", " + plural(warnings, "warning") + " among them";
+  if (worst == nullptr) return text;
+  return text + "; the worst: " + named_text(worst->key, worst->metric) +
+         fmt::format(", {:.1f} % beyond its limit", *percent_off(*worst));
 }
 
 std::vector<std::string> waivers_text(const Verdict& verdict) {

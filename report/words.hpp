@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "thresholds/culprits/consequences.hpp"
 #include "thresholds/history/regression.hpp"
 #include "thresholds/judge/verdict.hpp"
 
@@ -30,8 +31,15 @@ std::string status_text(const Finding&);  // "fail", "missing", ...; "warn" or "
 /// Returns a finding in one line: "fail 412 TFLOPS, limit min 620, rank 3 (node7): slow in GEMM".
 std::string summary_text(const Finding&);
 
-/// Returns the findings that are not good: those that count first, and after them the warnings.
+/// Returns the findings that are not good, the worst first (thresholds/findings/order.hpp).
 std::vector<const Finding*> bad_findings(const Verdict&);
+
+/// Returns the bad findings that no culprit explains, in the same order.
+std::vector<const Finding*> unexplained_findings(const Verdict&);
+
+/// Returns "explains 95 findings, 3 warnings among them; the worst: AllReduce f32, 8 GiB (busbw_gb_per_s), 13.9 %
+/// beyond its limit". Empty without findings.
+std::string consequences_text(const Consequences&);
 
 /// Returns one line for all waived findings with the same reason, in the order of the findings: "preflight/of:folder (4
 /// findings): no folder was named".

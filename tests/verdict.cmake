@@ -29,7 +29,7 @@ thresholds_test(verdict_test verdict_test.cpp finding_test.cpp missing_values_te
   explain_test.cpp rank_telemetry_test.cpp gpu_errors_test.cpp port_errors_test.cpp transport_test.cpp)
 thresholds_test(preflight_test preflight_test.cpp)
 thresholds_test(peers_test peers_test.cpp fleet_lines_test.cpp)
-thresholds_test(culprit_test diagnosis_test.cpp software_test.cpp)
+thresholds_test(culprit_test diagnosis_test.cpp software_test.cpp consequences_test.cpp)
 thresholds_test(crosscheck_test crosscheck_test.cpp scaling_test.cpp reference_gpus_test.cpp)
 thresholds_test(validity_test validity_test.cpp possible_values_test.cpp contradictions_test.cpp)
 thresholds_test(nodes_test nodes_test.cpp)

@@ -70,10 +70,15 @@ void add_names(const json& value, json& names, json& units) {
 
 json words_data(const Verdict& verdict) {
   const Headline headline = headline_of(verdict);
+  json consequences = json::array();
+  for (const Consequences& of : consequences_of(verdict.culprits, verdict.findings))
+    consequences.push_back(consequences_text(of));
+  cut(consequences, max_culprits);
   return {{"fault", text(headline.fault)},          {"next", headline.fault.next},
           {"asked", asked_text(verdict)},           {"unjudged", unjudged_text(verdict)},
           {"waivers", waivers_text(verdict)},       {"levels", levels_text(verdict)},
-          {"outliers", standing_off_text(verdict)}, {"repair", repair_commands(verdict)}};
+          {"outliers", standing_off_text(verdict)}, {"repair", repair_commands(verdict)},
+          {"consequences", std::move(consequences)}};
 }
 
 }  // namespace

@@ -158,10 +158,11 @@ function fault() {
     }
     return table(['evidence', 'measured', 'expected', 'off by'], rows, 'tight stack');
   };
-  const out = culprits.map(d => el('div', 'culprit', el('h3', '', el('span', d.fails ? 'is-fail' : 'is-doubt',
+  const out = culprits.map((d, i) => el('div', 'culprit', el('h3', '', el('span', d.fails ? 'is-fail' : 'is-doubt',
     `${d.fails ? '\u2717' : '\u2013'} ${cause_and_place(d)}${d.fails ? '' : ' (warning)'}`)), el('p', '', d.detail),
     (d.places || []).map(c => el('p', 'soft', place(c, true))),
-    evidence(d), d.telemetry && el('p', 'soft', `Telemetry: ${d.telemetry}`), d.next && command(d.next)));
+    evidence(d), said.consequences && said.consequences[i] && el('p', '', sentence(said.consequences[i])),
+    d.telemetry && el('p', 'soft', `Telemetry: ${d.telemetry}`), d.next && command(d.next)));
   const more = data.culprits - out.length;
   return section('fault', 'The part at fault', 'Findings combined, each with its evidence and the next command.', out,
     more > 0 && el('p', '', `and ${more} more: all are in verdict.json`));

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "report/verdict_json.hpp"
+#include "report/words.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge/judge.hpp"
 
@@ -80,9 +81,34 @@ TEST(Terminal, NamesTheCulpritsBeforeEverythingElse) {
   EXPECT_NE(text.find("  next: ssh node0 nvidia-smi -q -i GPU-1003"), std::string::npos);
 }
 
+TEST(Terminal, FoldsTheFindingsThatACulpritExplains) {
+  const Verdict verdict = failing();
+  const auto all = consequences_of(verdict.culprits, verdict.findings);
+  EXPECT_EQ(all.at(0).findings, 1u);
+  EXPECT_EQ(all.at(0).worst->key, gemm);
+  const std::string text = terminal_text(verdict), full = terminal_text(verdict, in_full);
+  EXPECT_NE(text.find("\n  " + consequences_text(all.at(0)) + "; "), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nfinding "), std::string::npos) << "no table, because every finding is explained";
+  EXPECT_NE(full.find("\n  explained by: "), std::string::npos) << full;
+}
+
+TEST(VerdictJson, RefersToTheCulpritThatExplainsAFinding) {
+  const Verdict verdict = failing();
+  const auto json = nlohmann::json::parse(verdict_json(verdict));
+  const Verdict read = verdict_of_text(verdict_json(verdict), "verdict.json");
+  for (std::size_t i = 0; i < verdict.findings.size(); ++i) {
+    const Finding& finding = verdict.findings[i];
+    EXPECT_EQ(json["findings"][i].contains("culprit"), finding.key == gemm) << finding.key;
+    EXPECT_EQ(read.findings[i].culprit, finding.culprit);
+  }
+  Verdict wrong = verdict;
+  wrong.findings.back().culprit = verdict.culprits.size();
+  EXPECT_THROW(verdict_of_text(verdict_json(wrong), "verdict.json"), InputError);
+}
+
 TEST(Terminal, WrapsTheLinesOfACulpritButNoCommand) {
   const std::string narrow = terminal_text(failing(), {false, 60, false});
-  const std::string block = narrow.substr(narrow.find("CULPRITS"), narrow.find("finding ") - narrow.find("CULPRITS"));
+  const std::string block = narrow.substr(narrow.find("CULPRITS"), narrow.find("\nrule: ") - narrow.find("CULPRITS"));
   std::size_t commands = 0;
   for (const std::string& line : lines_of(block)) {
     const bool is_command = line.rfind("  next: ", 0) == 0 || line.rfind("slow GPU", 0) == 0;

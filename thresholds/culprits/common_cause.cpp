@@ -129,6 +129,9 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   d.next = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING " +
            measure_command(slow.front().key, run.context()->world_size);
   add_evidence(d, std::move(slow));
+  for (const Finding& f : run.findings()) {
+    if (bad(f) && f.code == Code::limit && f.key.family() == "pairs") d.keys.push_back(f.key);
+  }
   return d;
 }
 
@@ -142,11 +145,7 @@ std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, c
     // A NIC within the tails of healthy NICs delays a collective as much as a faulty NIC.
     const bool fails = d.fails || cause == Cause::slow_nic;
     if (!fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
-    // Ranks that wait for a suspect slow down by the same amount as the suspect. If a collective is far slower, it has
-    // another cause. The exception is another program on the GPU: then even short operations wait until it yields the
-    // GPU.
-    const bool in_turns = cause == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
-    if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return i;
+    if (may_delay(d, most_percent)) return i;
   }
   return std::nullopt;
 }
@@ -242,6 +241,14 @@ std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation
   }
   if (explanation.suspect) found.push_back(*explanation.suspect);
   return found;
+}
+
+// Ranks that wait for a suspect slow down by the same amount as the suspect. If a collective is far slower, it has
+// another cause. The exception is another program on the GPU: then even short operations wait until it yields the GPU.
+bool may_delay(const Diagnosis& suspect, double percent) {
+  const double own = suspect.percent.value_or(0);
+  const bool in_turns = suspect.causes.front() == Cause::slow_gpu && own > turns_percent;
+  return in_turns || own * 2 >= percent;
 }
 
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts& rank) {

@@ -36,6 +36,9 @@ Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis
 /// Returns the suspects, extended by the explanation. A suspect whose consequence misses a limit fails.
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation&);
 
+/// True if ranks that wait for this suspect may become slower by this percentage.
+bool may_delay(const Diagnosis&, double percent);
+
 /// True if `found` contains this rank or its host, for another reason than slow silicon.
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts&);
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/host_list.hpp"
@@ -15,6 +14,7 @@
 #include "thresholds/culprits/common_cause.hpp"
 #include "thresholds/culprits/copies.hpp"
 #include "thresholds/culprits/evidence.hpp"
+#include "thresholds/findings/order.hpp"
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/units/healthy.hpp"
 #include "thresholds/units/populations.hpp"
@@ -49,7 +49,7 @@ class Investigation {
       suspects_ = explained(suspects_, explain(evidence_, suspects_));
     judge_lone_hosts();
     judge_data();
-    sort();
+    sort_worst_first(suspects_);
     return std::move(suspects_);
   }
 
@@ -197,12 +197,14 @@ class Investigation {
     std::vector<Evidence> evidence = whole;
     evidence.insert(evidence.end(), own.begin(), own.end());
     bool clocks = nearly, fails = (!whole.empty() || only_own) && peers_count();
+    std::vector<Key> keys;
     // If only some GPUs of a host are slow, these GPUs are at fault and not the host.
     for (const int rank : nearly ? slow_ranks : std::vector<int>{}) {
       const Diagnosis& d = by_rank_.at(rank);
       clocks = clocks && d.causes.front() == Cause::power_or_heat;
       fails = fails || d.fails;
       if (whole.empty()) evidence.insert(evidence.end(), d.evidence.begin(), d.evidence.end());
+      keys.insert(keys.end(), d.keys.begin(), d.keys.end());
       by_rank_.erase(rank);
     }
     copies.explain(host);
@@ -220,6 +222,7 @@ class Investigation {
     d.heat = std::ranges::any_of(ranks, [&](int rank) { return telemetry().hot(rank); });
     d.next = command_on(host, ranks.size(), evidence.empty() ? "gemm" : evidence.front().key.family());
     add_evidence(d, std::move(evidence));
+    d.keys.insert(d.keys.end(), keys.begin(), keys.end());
     suspects_.push_back(std::move(d));
   }
 
@@ -402,21 +405,6 @@ class Investigation {
       if (sm && *sm >= 0 && *sm < max_sms) return static_cast<int>(*sm);
     }
     return std::nullopt;
-  }
-
-  void sort() {
-    // Slow parts are in the order of their shortfall.
-    const auto rank_of = [](const Diagnosis& d) {
-      constexpr std::array others{Cause::configuration, Cause::busy_core, Cause::late_rank, Cause::slow_silicon};
-      const auto other = std::find(others.begin(), others.end(), d.causes.front());
-      if (other != others.end()) return 2 + (other - others.begin());
-      return d.causes.front() == Cause::wrong_data ? 0L : 1L;
-    };
-    std::stable_sort(suspects_.begin(), suspects_.end(), [&](const Diagnosis& a, const Diagnosis& b) {
-      if (a.fails != b.fails) return a.fails;
-      if (rank_of(a) != rank_of(b)) return rank_of(a) < rank_of(b);
-      return a.percent.value_or(0) > b.percent.value_or(0);
-    });
   }
 
   const DividingFacts facts_;

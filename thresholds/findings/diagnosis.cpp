@@ -11,6 +11,8 @@ void add_evidence(Diagnosis& d, std::vector<Evidence> evidence) {
   std::stable_sort(evidence.begin(), evidence.end(),
                    [&](const Evidence& a, const Evidence& b) { return strength(a) > strength(b); });
   d.evidence_count = evidence.size();
+  d.keys.clear();
+  for (const Evidence& e : evidence) d.keys.push_back(e.key);
   if (!evidence.empty()) {
     d.percent = evidence.front().percent;
     for (const Evidence& e : evidence) {

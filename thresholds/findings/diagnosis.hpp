@@ -73,12 +73,13 @@ struct Diagnosis {
   std::optional<double> percent, mads;  // of the strongest evidence
   std::vector<Evidence> evidence;       // at most max_evidence entries, the strongest first
   std::size_t evidence_count = 0;
+  std::vector<Key> keys;  // of all evidence
   std::string detail;     // what was observed, in one sentence
   std::string telemetry;  // clock, power, temperature, throttling and errors; empty if unknown
   std::string next;       // command to run next
 };
 
-/// Sets the evidence. Keeps at most max_evidence entries, the strongest first.
+/// Sets the evidence and its keys. Keeps at most max_evidence entries, the strongest first.
 void add_evidence(Diagnosis&, std::vector<Evidence>);
 
 /// Returns findings for suspects that no other judgement has found: a clock that heat or the power supply lowers.

@@ -148,12 +148,13 @@ struct Finding {
   // Set by attribution (thresholds/units/missed_limits.hpp): all ranks that miss the limit by themselves. Empty if the
   // whole fleet misses it.
   std::optional<std::vector<int>> own = std::nullopt;
-  std::string detail;                           // the fault, or a remark
-  std::string source;                           // source of the rule
-  std::string rule_at;                          // place of the rule: "thresholds/h200-sxm.yaml:12"
-  std::string next;                             // command to run next; empty for a pass
-  std::optional<Remedy> remedy = std::nullopt;  // for a fact of the machine: its remedy
-  std::optional<Seen> seen = std::nullopt;      // for the figure that the profile marks: its range in stored runs
+  std::string detail;                                 // the fault, or a remark
+  std::string source;                                 // source of the rule
+  std::string rule_at;                                // place of the rule: "thresholds/h200-sxm.yaml:12"
+  std::string next;                                   // command to run next; empty for a pass
+  std::optional<Remedy> remedy = std::nullopt;        // for a fact of the machine: its remedy
+  std::optional<std::size_t> culprit = std::nullopt;  // index of the culprit of the verdict that explains it
+  std::optional<Seen> seen = std::nullopt;            // for the figure that the profile marks: its range in stored runs
 
   bool counts() const { return severity == Severity::fail; }
   /// Returns the comparison; nullopt if the finding has no value or no limit, as for an error row or a waiver.

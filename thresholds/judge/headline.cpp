@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "thresholds/catalogue/key_names.hpp"
+#include "thresholds/findings/order.hpp"
 #include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
@@ -83,12 +84,15 @@ std::string judged_text(const Verdict& verdict) {
          (verdict.is_partial() ? ", " + asked_text(verdict) : "");
 }
 
-const Finding* first_bad(const Verdict& verdict) {
+const Finding* worst_bad(const Verdict& verdict) {
   for (const Status status :
        {Status::fail, Status::invalid, Status::missing, Status::no_reference, Status::inconclusive}) {
+    std::vector<const Finding*> bad;
     for (const Finding& finding : verdict.findings) {
-      if (finding.status == status && finding.counts()) return &finding;
+      if (finding.status == status && finding.counts()) bad.push_back(&finding);
     }
+    sort_worst_first(bad);
+    if (!bad.empty()) return bad.front();
   }
   return nullptr;
 }
@@ -159,7 +163,7 @@ Headline headline_of(const Verdict& verdict) {
   } else if (has_event) {
     headline.fault = summary_of(*event);
     headline.more = faults - 1;
-  } else if (const Finding* const finding = first_bad(verdict)) {
+  } else if (const Finding* const finding = worst_bad(verdict)) {
     headline.fault = summary_of(*finding);
     headline.more =
         static_cast<std::size_t>(std::count_if(verdict.findings.begin(), verdict.findings.end(), is_bad)) - 1;

@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "thresholds/catalogue/families.hpp"
+#include "thresholds/culprits/consequences.hpp"
 #include "thresholds/culprits/fabric.hpp"
 #include "thresholds/culprits/fabric_findings.hpp"
 #include "thresholds/culprits/software.hpp"
@@ -402,6 +403,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   append(verdict, findings_of(verdict.culprits));
   append(verdict, std::move(fabric.findings));
   judge_by_own_record(measured, references, verdict);
+  verdict.findings = with_culprits(std::move(verdict.findings), verdict.culprits);
   verdict.summaries.insert(verdict.summaries.begin(), {Judgement::rule, rules_said(verdict, selection.profile)});
   conclude(verdict);
   return verdict;
