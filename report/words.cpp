@@ -107,13 +107,12 @@ std::vector<const Finding*> unexplained_findings(const Verdict& verdict) {
 
 std::string consequences_text(const Consequences& consequences) {
   const auto& [findings, warnings, worst] = consequences;
-  if (findings == 0) return "";
+  if (worst == nullptr) return "";
   std::string text = "explains " + plural(findings, "finding");
   if (warnings == findings)
     text += findings == 1 ? ", a warning" : ", all warnings";
   else if (warnings > 0)
     text += ", " + plural(warnings, "warning") + " among them";
-  if (worst == nullptr) return text;
   return text + "; the worst: " + named_text(worst->key, worst->metric) +
          fmt::format(", {:.1f} % beyond its limit", *percent_off(*worst));
 }
