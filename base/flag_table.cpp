@@ -93,6 +93,22 @@ std::string columns(const Flag&, const std::string& value) {
       value, [](int n) { return n >= 40; }, "must be a number of columns, at least 40");
 }
 
+/// Sizes of messages: 65536, 64K, 32M, 1G.
+std::string message_sizes(const Flag&, const std::string& value) {
+  for (const auto& word : words_of_list(value)) {
+    if (!bytes_in(word)) return "must be sizes of at least 8 bytes, up to 8G, such as 64K,1M,32M";
+  }
+  return "";
+}
+
+/// Settings: variables with values, separated by commas; a plus sign joins those of one setting.
+std::string variable_settings(const Flag&, const std::string& value) {
+  static const std::regex form("[A-Z][A-Za-z0-9_]*=[^,+]+([,+][A-Z][A-Za-z0-9_]*=[^,+]+)*", std::regex::extended);
+  return std::regex_match(value, form)
+             ? ""
+             : "must be variables with values, such as NCCL_ALGO=Ring+NCCL_PROTO=LL,NCCL_NTHREADS=512";
+}
+
 std::string up_to_eight(const Flag&, const std::string& value) {
   return unless<int>(
       value, [](int n) { return n >= 1 && n <= 8; }, "must be a number from 1 to 8");
@@ -150,13 +166,18 @@ const FlagTable rows{
      processes},
     {"--families", "=A,B", measuring + " bench_all", "measure only these families; the best verdict is then PARTIAL",
      list},
-    {"--backend", "=auto|cuda|host|virtual", runs, "devices to measure; auto: cuda if there is an NVIDIA GPU (auto)",
-     one_of},
+    {"--backend", "=auto|cuda|host|virtual", runs + " tune",
+     "devices to measure; auto: cuda if there is an NVIDIA GPU (auto)", one_of},
     {"--chip", "=NAME", runs, "GPU model for --backend=virtual: b300, h20, l40s, ..."},
     {"--retune", "", runs, "tune algorithms again instead of using the stored choices"},
     {"--despite-preflight", "", measuring, "measure even if pre-flight fails (SHAKEDOWN_DESPITE_PREFLIGHT=1)"},
     {"--again", "[=RUN]", "accept", "repeat the families that failed in the last run, or in RUN, and compare"},
     {"--scaling", "[=1,2,4]", "accept", "also measure AllReduce and training on fewer nodes", rising},
+    {"--sizes", "=BYTES[,BYTES]", "tune bench_allreduce", "sizes of AllReduce to measure, such as 64K,1M,32M",
+     message_sizes},
+    {"--candidates", "=V=X[,V=Y]", "tune",
+     "settings to compare, such as NCCL_ALGO=Ring+NCCL_PROTO=LL,NCCL_NTHREADS=512", variable_settings},
+    {"--time", "=S", "tune", "start no launch after S seconds (600)", seconds},
     {"--against", "=KEY:VALUE", steps, "compare each row with another value of batch, seq, retain, tp, ..."},
     {"--dcgm", "=1|2|3", runs, "run dcgmi diag of this level in pre-flight (SHAKEDOWN_DCGM)", one_of},
     {"--shared-folder", "=DIR", runs,
@@ -187,20 +208,20 @@ const FlagTable rows{
     {"--merge", "", "bench_finetune", "also write the whole model with the trained weights"},
     {"--telemetry", "=on|off", "bench", "record clocks, power, temperature and errors of the GPUs (on)", one_of},
     {"duration"},
-    {"--timeout", "=S", runs, "end the job if a benchmark does not advance for S seconds (300; SHAKEDOWN_TIMEOUT)",
-     seconds},
+    {"--timeout", "=S", runs + " tune",
+     "end the job if a benchmark does not advance for S seconds (300; SHAKEDOWN_TIMEOUT)", seconds},
     {"--limit", "=S", measuring, "end after S seconds; the verdict is INCOMPLETE if families are missing", seconds},
-    {"--startup-timeout", "=S", runs, "seconds in which every host must answer (120)", seconds},
+    {"--startup-timeout", "=S", runs + " tune", "seconds in which every host must answer (120)", seconds},
     {"--for", "=8m|24h|7d", "accept", "run a soak: measure all families in rounds, and judge trends", duration},
     {"--resume", "", "accept", "continue the soak in latest, or in --folder, after a kill or a reboot"},
     {"--stop-on", "=fail", "accept", "end a soak at its first failure", one_of},
     {"--seed", "=N", "accept", "seed for the order of families in a soak (random; recorded)", seed},
     {"--interval", "=S", "top", "seconds between two readings (1)", refresh_seconds},
     {"folders and hosts"},
-    {"--results", "=DIR", measuring, "folder of the runs (SHAKEDOWN_RESULTS, build/results, ./results)"},
-    {"--keep", "=N", measuring, "number of run folders to keep (20)", count},
-    {"--folder", "=DIR", measuring, "write this run into DIR"},
-    {"--interface", "=NAME", measuring, "network interface of ranks, MPI and NCCL (SHAKEDOWN_INTERFACE)"},
+    {"--results", "=DIR", measuring + " tune", "folder of the runs (SHAKEDOWN_RESULTS, build/results, ./results)"},
+    {"--keep", "=N", measuring + " tune", "number of run folders to keep (20)", count},
+    {"--folder", "=DIR", measuring + " tune", "write this run into DIR"},
+    {"--interface", "=NAME", measuring + " tune", "network interface of ranks, MPI and NCCL (SHAKEDOWN_INTERFACE)"},
     {"--hosts", "=LIST", "top", "hosts to show, reached over ssh, such as node[1-4],node7 (this host)", list},
     {"--out-dir", "=DIR", "bench_all", "write one result file for each family, DIR/FAMILY.json"},
     {"--stream", "", "bench_all", "print one line for each family, {\"family\": ..., \"result\": ...}"},
@@ -233,7 +254,7 @@ const FlagTable rows{
     {"--mixed-runs", "", readers, "permit files of different runs"},
     {"--allow-faults", "", comparing + " compare claim fleet ledger_add",
      "permit results with an injected fault, for tests"},
-    {"--min-effect", "=X", "regress compare", "smallest relative change to report (0.01)", effect},
+    {"--min-effect", "=X", "regress compare tune", "smallest relative change to report (0.01)", effect},
     {"--store", "=DIR", "regress", "compare with the earlier runs in DIR; add this run if no figure is worse"},
     {"--ledger", "=DIR", "accept fleet " + ledgers,
      "folder of events of all nodes (SHAKEDOWN_LEDGER, else that of the site file)"},
@@ -276,8 +297,8 @@ const FlagTable rows{
     {"--json", "", "top", "print a JSON document for each reading, one a line"},
     {"--color", "[=yes|no]", all_judges, "colour the table (on a terminal; NO_COLOR, CLICOLOR_FORCE)", one_of},
     {"--width", "=N", all_judges, "wrap tables at N columns (the terminal's, else 120; COLUMNS)", columns},
-    {"--help", "", all_judges + certifying + " top bench", "print this help; also -h"},
-    {"--version", "", all_judges + certifying + " top bench", "print the version; also -V"},
+    {"--help", "", all_judges + certifying + " top tune bench", "print this help; also -h"},
+    {"--version", "", all_judges + certifying + " top tune bench", "print the version; also -V"},
     // Rank 0 decides these flags for all ranks. All other flags of Google Benchmark are passed to it.
     {"Google Benchmark (its other flags work too)"},
     {"--benchmark_filter", "=REGEX", "bench", "measure the keys that match; with -REGEX the keys that do not match"},

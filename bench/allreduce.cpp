@@ -115,9 +115,20 @@ void register_on_hosts(Session& session) {
   add_one_by_one(session, 8, session.full() ? 1000 : 100);
 }
 
+/// Adds the sizes of --sizes. NCCL runs small ones from a graph, because the times of operations that the host launches
+/// one by one vary by 50 % from launch to launch.
+void register_given_sizes(Session& session) {
+  constexpr std::size_t max_small = 512 * kib;
+  for (const auto bytes : session.options().sizes) {
+    const bool from_graph = session.has_gpus() && session.ranks() > 1 && bytes <= max_small;
+    add(session, DType::f32, {bytes}, Place::out, from_graph ? Launch::graph : Launch::stream);
+  }
+}
+
 }  // namespace
 
 void register_allreduce(Session& session) {
+  if (!session.options().sizes.empty()) return register_given_sizes(session);
   if (session.gate()) return register_for_gate(session);
   session.has_gpus() ? register_on_gpus(session) : register_on_hosts(session);
   add_over_network(session);

@@ -1,7 +1,6 @@
 #include "launch/accept.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,16 +39,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int could_not_run = 3;
-
-/// The environment may be empty, as in a health check or a minimal container. mpirun (Open MPI 4.1) crashes with
-/// SIGSEGV if HOME is not set and this user has no entry in /etc/passwd.
-[[nodiscard]] SessionFolder provide_environment() {
-  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
-  const TimedCall call(CallKind::name_service, "getpwuid, the entry of this user");
-  const auto* const user = std::getenv("HOME") == nullptr ? getpwuid(geteuid()) : nullptr;
-  setenv("HOME", user != nullptr ? user->pw_dir : "/", 0);
-  return {};
-}
 
 RunFolder folder_of(const AcceptOptions& options) {
   if (options.folder) return RunFolder::take(*options.folder, options.run_id);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node/inventory.hpp"
@@ -55,7 +56,8 @@ struct AcceptOptions {
   std::string interface;                        // network interface of the ranks; empty: any
   std::string nccl;                             // NCCL library for the ranks; empty: the default of the system
   std::string expected;                         // the user's --expect
-  std::vector<std::string> flags;               // words that a resumed soak uses again
+  std::vector<std::pair<std::string, std::string>> variables;  // more variables of the ranks: name and value
+  std::vector<std::string> flags;                              // words that a resumed soak uses again
   Arguments judge;
 };
 

@@ -100,6 +100,7 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
       variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + options.interface);
     }
   }
+  variables.insert(variables.end(), options.variables.begin(), options.variables.end());
   const bool by_mpirun = is_mpirun(launch.prefix);
   for (const auto& [name, value] : variables) {
     // mpirun passes only its own variables to the ranks unless -x names them. The flags follow the first word, because

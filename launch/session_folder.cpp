@@ -1,5 +1,6 @@
 #include "launch/session_folder.hpp"
 
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,14 @@ SessionFolder::SessionFolder() {
     folder = own_->path();
   }
   for (const char* const variable : variables) setenv(variable, folder.c_str(), 0);
+}
+
+SessionFolder provide_environment() {
+  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
+  const TimedCall call(CallKind::name_service, "getpwuid, the entry of this user");
+  const auto* const user = std::getenv("HOME") == nullptr ? getpwuid(geteuid()) : nullptr;
+  setenv("HOME", user != nullptr ? user->pw_dir : "/", 0);
+  return {};
 }
 
 }  // namespace shakedown

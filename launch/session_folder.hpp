@@ -20,4 +20,9 @@ class SessionFolder {
   std::optional<TemporaryFolder> own_;
 };
 
+/// Completes the environment for mpirun, and chooses its session folder. The environment may be empty, as in a health
+/// check or a minimal container. mpirun (Open MPI 4.1) crashes with SIGSEGV if HOME is not set and this user has no
+/// entry in /etc/passwd.
+[[nodiscard]] SessionFolder provide_environment();
+
 }  // namespace shakedown

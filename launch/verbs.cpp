@@ -16,6 +16,7 @@
 #include "launch/options.hpp"
 #include "launch/report_verbs.hpp"
 #include "launch/top.hpp"
+#include "launch/tune.hpp"
 #include "report/baseline.hpp"
 #include "report/claim.hpp"
 #include "report/compare.hpp"
@@ -80,6 +81,8 @@ const std::vector<Verb>& verbs() {
        [](const Call& call) { return inventory(call.words); }},
       {"top", "[--hosts=LIST] [flags]", "show what GPUs, ports, processes and NCCL do, each second; q ends it",
        Verb::flags, [](const Call& call) { return top(call.words); }},
+      {"tune", "[flags]", "compare settings of NCCL with its defaults, and price those that are set; writes nccl.conf",
+       Verb::flags, [](const Call& call) { return tune(call.words); }},
       {"discover", "", "print the identity of this host as one line of JSON", Verb::words,
        [](const Call& call) { return discover(call.words); }},
       {"launch", "PROGRAM [ARGS]", "run a program on all ranks", Verb::words,

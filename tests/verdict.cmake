@@ -38,6 +38,8 @@ thresholds_test(remedies_test remedies_test.cpp)
 target_compile_definitions(thresholds_tests PRIVATE REMEDIES_TABLE="$<TARGET_FILE:remedies_table>")
 add_dependencies(thresholds_tests remedies_table)
 thresholds_test(regression_test regression_test.cpp)
+shakedown_test(tuning_test unit SOURCES thresholds/tuning_test.cpp LIBRARIES shakedown::report)
+shakedown_nightly(tuning tuning_test)
 thresholds_test(baseline_test baseline_test.cpp)
 thresholds_test(soak_test soak_test.cpp)
 

@@ -54,13 +54,13 @@ Turns turns_of(const std::string& metric, std::vector<double> before, std::vecto
   return turns;
 }
 
-void explain_inconclusive(Change& change, const Turns& turns) {
+void explain_inconclusive(Change& change, const Turns& turns, double level) {
   const double to_see = std::max(2 * turns.effect, std::abs(turns.change.estimate)), sigma = turns.sigma();
   const std::size_t smaller = std::min(turns.before.size(), turns.after.size());
-  change.needed = std::max(sample_size(to_see, sigma, false_alarm, change_power), smaller + 1);
+  change.needed = std::max(sample_size(to_see, sigma, level, change_power), smaller + 1);
   const std::string have = std::to_string(turns.before.size()) + " and " + std::to_string(turns.after.size()) +
                            " repetitions, " + std::to_string(*change.needed) + " of each are needed to decide";
-  const bool few = smaller < sample_size(to_see, 0, false_alarm, change_power);
+  const bool few = smaller < sample_size(to_see, 0, level, change_power);
   change.detail = few ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
 }
 
@@ -72,7 +72,7 @@ double least_effect(const std::string& metric, double before, double min_effect)
 }
 
 Change judge_change(const std::string& key, const std::string& metric, const std::vector<double>& before,
-                    const std::vector<double>& after, double min_effect) {
+                    const std::vector<double>& after, double min_effect, double level) {
   const Turns turns = turns_of(metric, before, after, min_effect);
   Change change;
   change.key = Key(key);
@@ -86,15 +86,15 @@ Change judge_change(const std::string& key, const std::string& metric, const std
   const auto& high = turns.sign > 0 ? turns.change.high : turns.change.low;
   if (low) change.low = 100 * turns.sign * *low;
   if (high) change.high = 100 * turns.sign * *high;
-  if (turns.test.p_less <= false_alarm && turns.change.estimate <= -turns.effect) {
+  if (turns.test.p_less <= level && turns.change.estimate <= -turns.effect) {
     change.trend = Trend::worse;
-  } else if (turns.test.p_greater <= false_alarm && turns.change.estimate >= turns.effect) {
+  } else if (turns.test.p_greater <= level && turns.change.estimate >= turns.effect) {
     change.trend = Trend::better;
   } else if (turns.is_same()) {
     change.trend = Trend::same;
   } else {
     change.trend = Trend::inconclusive;
-    explain_inconclusive(change, turns);
+    explain_inconclusive(change, turns, level);
   }
   return change;
 }

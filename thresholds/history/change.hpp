@@ -54,9 +54,10 @@ inline constexpr double latency_floor_us = 2.0;
 /// `latency_floor_us` if that is larger.
 double least_effect(const std::string& metric, double before, double min_effect);
 
-/// Returns the change of a figure whose old and new values alternated in one process, by a rank test (Mann and Whitney,
-/// 1947). The values must be independent. "Same" means that a gain and a loss of twice the effect are both excluded.
+/// Returns the change of a figure whose old and new values alternated, by a rank test (Mann and Whitney, 1947) at
+/// `level`. The values must be independent. "Same" means that a gain and a loss of twice the effect are both excluded.
 Change judge_change(const std::string& key, const std::string& metric, const std::vector<double>& before,
-                    const std::vector<double>& after, double min_effect = default_min_effect);
+                    const std::vector<double>& after, double min_effect = default_min_effect,
+                    double level = false_alarm);
 
 }  // namespace shakedown
