@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -143,6 +145,34 @@ TEST(Tuning, RecommendsNothingIfAllSettingsAreEqual) {
       return 300 * drift * noise(sigma_of(bytes));
     };
     const Tuning tuning = tuned(settings, value, rounds_needed(8, sizes.size()));
+    if (tuning.best() != nullptr) ++recommended;
+    if (tuning.exit_code() == 1) ++costs;
+  }
+  EXPECT_EQ(recommended, 0) << "of " << runs;
+  EXPECT_EQ(costs, 0) << "of " << runs;
+}
+
+/// Each run is a window of consecutive launches of a busy host, whose figures change by a factor of 1,000 within a
+/// minute. The windows overlap, so that they are not 300 independent samples.
+TEST(Tuning, RecommendsNothingAmongLaunchesOfABusyHost) {
+  const auto file = std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "tests/data/tune-launches.json";
+  const auto stored = nlohmann::json::parse(read_file(file)).at("runs");
+  const std::vector<std::string> names{"65536", "1048576", "16777216"};
+  ASSERT_GE(stored.size(), 3U);
+  constexpr int runs = 300;
+  std::mt19937 random(271'828);
+  int recommended = 0, costs = 0;
+  for (int run = 0; run < runs; ++run) {
+    const auto& launches = stored.at(random() % stored.size());
+    const auto count = launches.at(names.front()).size();
+    const auto first = random() % count;
+    auto settings = named(3);
+    settings[run % 3].is_in_use = true;
+    const auto value = [&](std::size_t launch, std::size_t, std::uint64_t bytes) {
+      const auto size = static_cast<std::size_t>(std::ranges::find(sizes, bytes) - sizes.begin());
+      return launches.at(names[size % names.size()]).at((first + launch) % count).get<double>();
+    };
+    const Tuning tuning = tuned(settings, value, rounds_needed(3, sizes.size()));
     if (tuning.best() != nullptr) ++recommended;
     if (tuning.exit_code() == 1) ++costs;
   }
