@@ -88,7 +88,17 @@ __device__ unsigned pack(float low, float high) {
          static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16_rn(high))) << 16;
 }
 
-__global__ void __launch_bounds__(moe_block)
+/// The least number of blocks of a combine per multiprocessor. With 0, ptxas picks the registers itself, and spills one
+/// from sm_100 on. sm_120 has no NVLink, so PCIe limits it, not the number of blocks.
+#if __CUDA_ARCH__ >= 1200
+constexpr unsigned min_combine_blocks = 2;
+#elif __CUDA_ARCH__ >= 1000
+constexpr unsigned min_combine_blocks = 3;
+#else
+constexpr unsigned min_combine_blocks = 0;
+#endif
+
+__global__ void __launch_bounds__(moe_block, min_combine_blocks)
     combine_kernel(MoeCopies tokens, MoePeers peers, uint4* out, unsigned number, MoeProgress* progress) {
   const auto lane = threadIdx.x % warp_lanes;
   for (auto token = static_cast<std::uint32_t>(first_index() / warp_lanes); token < tokens.tokens;
