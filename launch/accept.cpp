@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
@@ -15,7 +14,6 @@
 #include "base/interfaces.hpp"
 #include "base/text.hpp"
 #include "base/time_limits.hpp"
-#include "base/timed_call.hpp"
 #include "launch/choice.hpp"
 #include "launch/discover.hpp"
 #include "launch/launcher_words.hpp"

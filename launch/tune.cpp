@@ -8,10 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/flags.hpp"
 #include "base/parse_number.hpp"
@@ -19,14 +22,17 @@
 #include "base/time_limits.hpp"
 #include "launch/agreement.hpp"
 #include "launch/choice.hpp"
+#include "launch/options.hpp"
 #include "launch/rank_output.hpp"
 #include "launch/rank_program.hpp"
 #include "launch/run_folder.hpp"
 #include "launch/session_folder.hpp"
 #include "launch/words.hpp"
+#include "node/inventory.hpp"
 #include "report/tuning.hpp"
 #include "thresholds/catalogue/nccl_settings.hpp"
 #include "thresholds/history/tuning.hpp"
+#include "thresholds/results/results.hpp"
 
 namespace shakedown {
 namespace {
