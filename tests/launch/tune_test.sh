@@ -63,7 +63,7 @@ expect "a variable without effect is the same" prints '^NCCL_BUFFSIZE=8388608 \(
 run 0 "${tune[@]}" --candidates=NCCL_PROTO=refused,NCCL_PROTO=crash,NCCL_PROTO=LL
 expect "a setting that NCCL refuses is not available" prints '^NCCL_PROTO=refused: not available: .*invalid usage'
 expect "nor is one that crashes" prints '^NCCL_PROTO=crash: not available: .*(SIGSEGV|Segmentation)'
-expect "  while the default is best" prints '^TUNE: the default is best'
+expect "  while the default is best" eval '! grep -v "^#" "$latest/nccl.conf"'
 limit=60
 run 0 "${tune[@]}" --candidates=NCCL_PROTO=hang,NCCL_PROTO=LL
 expect "a setting that hangs ends in bounded time" prints '^NCCL_PROTO=hang: not available: .*longer than 15 s'
@@ -72,13 +72,13 @@ expect "without enough time there is no answer" prints '^TUNE: INCONCLUSIVE: [0-
 expect "  and no setting in the file" eval '! grep -v "^#" "$latest/nccl.conf"'
 
 run 2 "${tune[@]/--sizes=8M,1G/--sizes=5}"
-expect "a size that is none is refused" says "'5' must be sizes"
+expect "a size that is none is refused" says "sizes: '5'"
 run 2 "${tune[@]}" --candidates=NCCL_ALGO
-expect "a candidate without a value is refused" says "'NCCL_ALGO' must be variables"
+expect "a candidate without a value is refused" says "candidates: 'NCCL_ALGO'"
 run 3 env -u SHAKEDOWN_LAUNCH RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=4711 "${tune[@]}"
 expect "ranks of another launcher cannot be started again" says 'unset these'
 run 3 env SHAKEDOWN_LAUNCH=no-such-launcher "${tune[@]}"
 expect "an absent launcher is named" says 'no-such-launcher'
 run 3 env NCCL_PROTO=crash SHAKEDOWN_LAUNCH="env NCCL_PROTO=crash" "${tune[@]}"
-expect "defaults that crash have no comparison" says 'cannot be measured|crashed'
+expect "defaults that crash have no comparison" says 'measured|crashed'
 finish
