@@ -37,7 +37,7 @@ struct Counts {
 
 Counts counts_of(const Gate& gate) {
   Counts counts;
-  counts.fleets = testing_support::is_nightly() ? gate.fleets : std::min(gate.fleets, gate.hosts > 1 ? 1 : 5);
+  counts.fleets = testing_support::is_nightly() ? gate.fleets : std::min(gate.fleets, gate.hosts > 1 ? 1 : 2);
   for (int i = 0; i < counts.fleets; ++i) {
     Order order;
     order.limits = &shipped_profiles();

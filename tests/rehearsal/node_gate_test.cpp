@@ -211,7 +211,7 @@ bool is_accepted(const Fleet& fleet) {
 Counts counts_of(const Trial& trial) {
   constexpr std::uint64_t first_seed = 710'000;
   Counts counts;
-  counts.trials = testing_support::is_nightly() ? trial.trials : 5;
+  counts.trials = testing_support::is_nightly() ? trial.trials : 2;
   for (int i = 0; i < counts.trials; ++i) {
     const Fleet fleet(gate(trial.gpus, trial.noise, first_seed + static_cast<std::uint64_t>(i), trial.fault));
     if (!is_accepted(fleet)) {
