@@ -51,7 +51,7 @@ std::optional<double> available_memory(const fs::path& root) {
   if (!available) return std::nullopt;
   *available *= kib;
   const auto top = root / "sys/fs/cgroup";
-  for (auto path = fs::path(own_group(root));; path = path.parent_path()) {
+  for (auto path = fs::path(own_group(root)).relative_path();; path = path.parent_path()) {
     if (const auto free = below_limit(top / path)) available = std::min(*available, std::max(0.0, *free));
     if (path.empty()) return available;
   }
