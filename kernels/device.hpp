@@ -22,6 +22,7 @@
 #include "base/nccl_link.hpp"
 #include "kernels/check.hpp"
 #include "kernels/ops/operation.hpp"
+#include "kernels/profile.hpp"
 
 namespace shakedown {
 
@@ -115,6 +116,10 @@ class Work {
   /// Returns additional metrics of this rank after verify. For a collective, all ranks call it together,
   /// and it may communicate and time further operations.
   virtual Metrics metrics() { return {}; }
+
+  /// Runs more operations after verify, and returns how each divides its time; nullopt if this Work has no such
+  /// division. Collective if the Work is; whether there is a value is the same on every rank.
+  virtual std::optional<StepProfile> profile() { return std::nullopt; }
 
   /// Returns an external reason, such as a full disk, why operations since the last reset were not done; empty if they
   /// were done. The same on all ranks.

@@ -138,7 +138,7 @@ class Layers {
   void norm_backward(const NormAt& norm, Matrix<Element> dn, bool add, Matrix<Element> n, bool accumulate) {
     const auto gradient = [&](Kind kind) { return places_.gradient(norm.owner, kind, norm.layer).data; };
     ops_.norm_backward(own(dn), norm.x, norm.weights, norm.statistics, add, own(buffers_.dx), n ? own(n) : n,
-                       {gradient(Kind::weight), gradient(Kind::bias), accumulate});
+                       NormGradient<Master>{gradient(Kind::weight), gradient(Kind::bias), accumulate});
     if (n) gather_tokens(n);
   }
 

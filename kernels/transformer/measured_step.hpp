@@ -12,6 +12,7 @@
 #include "base/statistics.hpp"
 #include "kernels/effort.hpp"
 #include "kernels/reference.hpp"
+#include "kernels/transformer/profiled_ops.hpp"
 #include "kernels/transformer/step.hpp"
 #include "kernels/transformer/step_check.hpp"
 
@@ -61,9 +62,11 @@ inline constexpr AdamW measured_update{.lr = 1e-4};
 inline constexpr const char* nondeterministic_attention =
     "attention is not deterministic here, so gradients are not compared bit by bit";
 
-template <TrainingOps Ops, Trains trains>
+template <TrainingOps Backend, Trains trains>
 class MeasuredStep final : public Work {
  public:
+  using Ops = ProfiledOps<Backend>;
+
   /// Allocates all memory. Errors: the backend's exception if there is not enough memory.
   MeasuredStep(const StepSpec<trains>& spec, std::unique_ptr<Ops> ops, Device& device)
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
@@ -199,6 +202,14 @@ class MeasuredStep final : public Work {
     }
     for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
     return metrics;
+  }
+
+  std::optional<StepProfile> profile() override {
+    constexpr int profiled_steps = 5;
+    for (int i = 0; i < lead_in_steps(step_seconds_); ++i) step_.run(measured_update);
+    ops_->start_profile();
+    for (int i = 0; i < profiled_steps; ++i) step_.run(measured_update);
+    return ops_->finish_profile();
   }
 
   void corrupt() override {

@@ -411,6 +411,10 @@ concept TrainingOps = requires(
   /// Returns the milliseconds between the last Mark::begin and Mark::end in which the compute stream waited for sums and
   /// gathers on other streams; waits. Includes some microseconds for each such wait; 0 for one rank.
   { ops.exchange_wait() } -> std::convertible_to<double>;
+  /// Records a time like mark does. The numbers of a series of points begin with 0 and increase by 1.
+  ops.record_point(n);
+  /// Returns the milliseconds from one of these points to another; waits.
+  { ops.milliseconds_between(n, n) } -> std::convertible_to<double>;
   /// Returns the processor cycles during the work that `queue` queues; waits. Returns nullopt if the backend cannot
   /// count them.
   { ops.cycles(queue) } -> std::same_as<std::optional<double>>;

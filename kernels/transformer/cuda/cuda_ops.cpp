@@ -610,6 +610,15 @@ double CudaOps::milliseconds(Mark from, Mark to) {
   return elapsed(marks_[static_cast<std::size_t>(from)], marks_[static_cast<std::size_t>(to)]);
 }
 
+void CudaOps::record_point(std::size_t number) {
+  while (points_.size() <= number) points_.push_back(make_event());
+  check(cudaEventRecord(points_[number].get(), gpu_.stream()));
+}
+
+double CudaOps::milliseconds_between(std::size_t from, std::size_t to) {
+  return from == to ? 0 : elapsed(points_.at(from), points_.at(to));
+}
+
 std::optional<double> CudaOps::cycles(const std::function<void()>& queue) {
   counter_.begin();
   queue();

@@ -168,6 +168,8 @@ class CudaOps {
   void mark(training::Mark);
   double milliseconds(training::Mark from, training::Mark to);
   double exchange_wait();
+  void record_point(std::size_t number);
+  double milliseconds_between(std::size_t from, std::size_t to);
   std::optional<double> cycles(const std::function<void()>& queue);
 
   // Properties of the implementation
@@ -218,6 +220,7 @@ class CudaOps {
   bool in_step_ = false;
   std::vector<std::array<Event, 2>> waits_;  // before and after each wait of a step
   std::size_t waited_ = 0;                   // number of waits of the last step
+  std::vector<Event> points_;
   CycleCounter counter_;
   std::array<Recording, 2> recordings_;  // of the repeated parts
 };

@@ -118,6 +118,13 @@ class HostOps {
   }
   double exchange_wait() const { return std::chrono::duration<double, std::milli>(waited_).count(); }
   double milliseconds(training::Mark begin, training::Mark end) const;
+  void record_point(std::size_t number) {
+    points_.resize(number);
+    points_.push_back(Clock::now());
+  }
+  double milliseconds_between(std::size_t from, std::size_t to) const {
+    return std::chrono::duration<double, std::milli>(points_.at(to) - points_.at(from)).count();
+  }
   std::optional<double> cycles(const std::function<void()>& queue) {
     queue();
     return std::nullopt;
@@ -155,6 +162,7 @@ class HostOps {
   std::array<Clock::time_point, training::marks> marks_;
   bool in_step_ = false;
   Clock::duration waited_{};  // in the last step
+  std::vector<Clock::time_point> points_;
 };
 
 template <class T>

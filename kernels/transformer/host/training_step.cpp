@@ -9,8 +9,8 @@ namespace {
 
 template <class T, training::Trains trains>
 std::unique_ptr<Work> make_step(const StepSpec<trains>& spec, HostDevice& device) {
-  return std::make_unique<training::MeasuredStep<HostOps<T>, trains>>(spec, std::make_unique<HostOps<T>>(device.team()),
-                                                                      device);
+  using Step = training::MeasuredStep<HostOps<T>, trains>;
+  return std::make_unique<Step>(spec, std::make_unique<typename Step::Ops>(device.team()), device);
 }
 
 template <training::Trains trains>

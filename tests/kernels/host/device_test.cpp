@@ -448,6 +448,73 @@ TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
   EXPECT_EQ(figures.count("exchange_wait_ms"), 0u);
 }
 
+TEST_F(HostBackend, DividesTheTimeOfAProfiledStepWithoutGapsOrOverlaps) {
+  const auto work = ready(TrainStepSpec{.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  timed(*work, 2);
+  ASSERT_TRUE(work->verify().passed());
+  const auto profile = work->profile();
+  ASSERT_TRUE(profile);
+  ASSERT_EQ(profile->steps.size(), 5u);
+  constexpr double rounding_ms = 1e-6;
+  double end_of_last = 0;
+  for (const auto& step : profile->steps) {
+    EXPECT_GE(step.begin_ms, end_of_last - rounding_ms);
+    end_of_last = step.begin_ms + step.ms;
+    double end = 0;
+    for (const auto& part : step.parts) {
+      EXPECT_GE(part.begin_ms, end - rounding_ms) << part.name;
+      end = part.begin_ms + part.ms;
+    }
+    EXPECT_LE(end, step.ms + rounding_ms);
+    EXPECT_EQ(step.parts.size(), profile->steps.front().parts.size());
+  }
+  const auto mean = time_by_class(*profile);
+  double sum = mean.fixed_ms;
+  for (const double milliseconds : mean.milliseconds) sum += milliseconds;
+  EXPECT_NEAR(sum, mean.whole_ms, 1e-9);
+  for (const auto each :
+       {PartClass::gemm, PartClass::attention, PartClass::pointwise, PartClass::loss, PartClass::update}) {
+    EXPECT_GT(mean.milliseconds[static_cast<std::size_t>(each)], 0) << name(each);
+  }
+  EXPECT_GE(mean.fixed_ms, -rounding_ms);
+}
+
+TEST_F(HostBackend, CountsEachProductOfAProfiledStep) {
+  const auto work = ready(TrainStepSpec{.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  const auto profile = work->profile();
+  ASSERT_TRUE(profile);
+  const auto model = training::preset("gpt2_tiny").model;
+  std::size_t products = 0, attentions = 0;
+  for (const auto& part : profile->steps.front().parts) {
+    products += part.part_class == PartClass::gemm ? 1 : 0;
+    attentions += part.part_class == PartClass::attention ? 1 : 0;
+  }
+  // A layer has four projections, each with its gradients of the input and of the weights; the head has the same three.
+  EXPECT_EQ(products, 12 * model.layers + 3);
+  EXPECT_EQ(attentions, 2 * model.layers);
+}
+
+TEST_F(HostBackend, ComputesTheSameWithAProfileAsWithoutOne) {
+  const LoraStepSpec spec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f64};
+  const auto checksum = [&](bool profiled) {
+    const auto work = ready(spec);
+    timed(*work, 2);
+    if (profiled) EXPECT_TRUE(work->profile());
+    work->reset();
+    timed(*work, 2);
+    EXPECT_TRUE(work->verify().passed());
+    for (const auto& [name, value] : work->metrics()) {
+      if (name == "checksum") return value;
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(checksum(true), checksum(false));
+}
+
+TEST_F(HostBackend, HasNoProfileOfAnOperationWithoutParts) {
+  EXPECT_FALSE(ready(GemmSpec{.dtype = DType::f32, .m = 64, .n = 64, .k = 64})->profile());
+}
+
 TEST_F(HostBackend, StopsAStepOfTrainingAtANumberThatIsNone) {
   const auto work = ready(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
   timed(*work, 2);

@@ -466,8 +466,8 @@ TEST_F(CudaLora, WithoutDeterministicAttentionSaysSoAndIsChecked) {
   if (!cudnn_version()) GTEST_SKIP() << "this build has no cuDNN";
   const LoraStepSpec spec{.model = "tiny", .batch = 2, .seq = 64};
   const CudaOpsSettings settings{.attention = AttentionKind::cudnn, .deterministic = false};
-  training::MeasuredStep<CudaOps, training::Trains::adapters> work(
-      spec, std::make_unique<CudaOps>(*gpu_, nullptr, training::step_shape(spec), settings), *device_);
+  using Step = training::MeasuredStep<CudaOps, training::Trains::adapters>;
+  Step work(spec, std::make_unique<Step::Ops>(*gpu_, nullptr, training::step_shape(spec), settings), *device_);
   work.connect(group_);
   work.reset();
   work.stage(5);
