@@ -499,7 +499,7 @@ TEST_F(HostBackend, ComputesTheSameWithAProfileAsWithoutOne) {
   const auto checksum = [&](bool profiled) {
     const auto work = ready(spec);
     timed(*work, 2);
-    if (profiled) EXPECT_TRUE(work->profile());
+    EXPECT_EQ(profiled && work->profile().has_value(), profiled);
     work->reset();
     timed(*work, 2);
     EXPECT_TRUE(work->verify().passed());
