@@ -60,7 +60,7 @@ expect "--profile needs no trace" grep -q '"gemm_ms"' alone.json
 run 0 "$build/bench/bench_lora_step" --backend=host --benchmark_filter=f64 --benchmark_out=plain.json
 expect "a run without --profile has no classes" eval '! grep -q "\"gemm_ms\"" plain.json'
 run 2 "$build/bench/bench_gemm" --backend=host --profile
-expect "a family without steps refuses --profile in one line" says '^bench_gemm: --profile: bench_gemm does not take it; it is a flag of bench_lora_step, bench_train_step'
+expect "a family without steps refuses --profile in one line" says '^shakedown: --profile: bench_gemm does not take it; it is a flag of bench_lora_step, bench_train_step'
 run not0 "$build/bench/bench_lora_step" --backend=host --trace=missing/trace.json
 expect "a folder that does not exist is refused before the measurement" says 'missing/trace.json: cannot be written \(--trace\)'
 finish
