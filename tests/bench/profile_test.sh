@@ -15,7 +15,7 @@ import sys
 ranks = int(sys.argv[1])
 rows = [row for row in json.load(open("result.json"))["benchmarks"] if "by_rank" in row]
 events = json.load(open("trace.json"))["traceEvents"]
-assert {e["pid"] for e in events} == set(range(ranks)), "one process for each rank"
+assert {e["pid"] for e in events} == set(range(ranks))
 assert {e["ph"] for e in events} == {"M", "X"}
 spans = [e for e in events if e["ph"] == "X"]
 sums = collections.defaultdict(float)
@@ -46,7 +46,7 @@ for key in keys:
         for c in classes:
             traced = sums[rank, key, c] / steps
             assert abs(traced - own[c + "_ms"][rank]) < 1e-6 * whole, (key, rank, c, traced)
-        assert ranks == 1 or own["communication_ms"][rank] > 0, "ranks wait for each other"
+        assert ranks == 1 or own["communication_ms"][rank] > 0
 PYTHON
 }
 
@@ -60,7 +60,7 @@ expect "--profile needs no trace" grep -q '"gemm_ms"' alone.json
 run 0 "$build/bench/bench_lora_step" --backend=host --benchmark_filter=f64 --benchmark_out=plain.json
 expect "a run without --profile has no classes" eval '! grep -q "\"gemm_ms\"" plain.json'
 run 2 "$build/bench/bench_gemm" --backend=host --profile
-expect "a family without steps refuses --profile in one line" says '^shakedown: --profile: bench_gemm does not take it; it is a flag of bench_lora_step, bench_train_step'
+expect "a family without steps refuses --profile in one line" says '^shakedown: --profile: .*bench_lora_step, bench_train_step$'
 run not0 "$build/bench/bench_lora_step" --backend=host --trace=missing/trace.json
-expect "a folder that does not exist is refused before the measurement" says 'missing/trace.json: cannot be written \(--trace\)'
+expect "a folder that does not exist is refused before the measurement" says 'missing/trace.json: .*\(--trace\)'
 finish
