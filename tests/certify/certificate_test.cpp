@@ -206,7 +206,7 @@ const std::vector<Tampering> signature_table{
 
 const std::vector<Tampering> archive_table{
     {"the archive is truncated in a file", "bytes, but the archive ends earlier",
-     [](Forgery& f) { f.changes.emplace_back([](std::string& b) { b.resize(b.size() / 2); }); }},
+     [](Forgery& f) { f.changes.emplace_back([](std::string& b) { b.resize(b.find("\"benchmarks\"")); }); }},
     {"the end of the archive is missing", "the archive is truncated: its end is missing",
      [](Forgery& f) { f.changes.emplace_back([](std::string& b) { b.resize(b.size() - 1024); }); }},
     {"bytes follow the end", "there are 4096 bytes after the end of the archive",
