@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "base/files.hpp"
-#include "kernels/backends.hpp"
 #include "kernels/short_floats.hpp"
-#include "kernels/transformer/measured_step.hpp"
 #include "kernels/transformer/rounding.hpp"
+#include "tests/kernels/transformer/checked_step.hpp"
 #include "tests/kernels/transformer/host_step.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
 
@@ -222,19 +221,8 @@ TEST(StepsInBf16, AreRefusedInOneLineWhereTheyCannotBe) {
 
 /// A measurement checks its losses, and finds a changed parameter.
 TEST(StepsInBf16, AreCheckedThroughTheSeam) {
-  const auto device = host::open_device({});
-  Alone group;
-  const TrainStepSpec spec{.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .masters = DType::bf16};
-  ASSERT_EQ(training::golden_losses(spec).size(), 4U);
-  const auto work = device->prepare(spec);
-  work->connect(group);
-  work->reset();
-  work->stage(10);
-  EXPECT_GT(device->seconds(*work, 10), 0);
-  const Check check = work->verify();
-  EXPECT_TRUE(check.passed()) << check.first;
-  work->corrupt();
-  EXPECT_NE(work->verify().first.find("checksum"), std::string::npos);
+  expect_checked_through_the_seam(
+      {.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .masters = DType::bf16});
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "base/files.hpp"
-#include "kernels/backends.hpp"
-#include "kernels/transformer/measured_step.hpp"
+#include "tests/kernels/transformer/checked_step.hpp"
 #include "tests/kernels/transformer/host_step.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
 
@@ -75,20 +74,8 @@ TEST(AStateOnTheHost, IsForWholeModels) {
 
 /// A measurement has the golden losses of a state on the device, and finds a changed parameter.
 TEST(AStateOnTheHost, IsCheckedThroughTheSeam) {
-  const auto device = host::open_device({});
-  Alone group;
-  const TrainStepSpec spec{
-      .model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .state = StateMemory::host};
-  ASSERT_EQ(training::golden_losses(spec).size(), 4U);
-  const auto work = device->prepare(spec);
-  work->connect(group);
-  work->reset();
-  work->stage(10);
-  EXPECT_GT(device->seconds(*work, 10), 0);
-  const Check check = work->verify();
-  EXPECT_TRUE(check.passed()) << check.first;
-  work->corrupt();
-  EXPECT_NE(work->verify().first.find("checksum"), std::string::npos);
+  expect_checked_through_the_seam(
+      {.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .state = StateMemory::host});
 }
 
 }  // namespace
