@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -180,9 +181,9 @@ class ProfiledOps : public Base {
   }
 
   template <class Queue>
-  auto timed(PartClass part_class, std::string name, const Queue& queue) {
+  auto timed(PartClass part_class, std::string_view name, const Queue& queue) {
     if (!in_step()) return queue();
-    steps_.back().parts.push_back({std::move(name), part_class, point()});
+    steps_.back().parts.push_back({std::string(name), part_class, point()});
     if constexpr (std::is_void_v<decltype(queue())>) {
       queue();
       point();
