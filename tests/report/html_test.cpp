@@ -186,7 +186,7 @@ TEST(Page, KnowsWhichGpusAreOutliers) {
 TEST(Page, HasCopiesByPairStepsByPartRatesAndFacts) {
   const json figures = data_of("stored", stored())["figures"];
   for (const json& matrix : figures["pairs"]["matrices"]) {
-    EXPECT_EQ(matrix["healthy"], matrix["lower"].get<bool>() ? 0.2 : 0.03) << matrix["key"];
+    EXPECT_EQ(matrix["healthy"], matrix["lower"].get<bool>() ? 0.2 : 0.025) << matrix["key"];
   }
   EXPECT_EQ(figures["pairs"]["matrices"][0]["values"].size(), 4u);
   EXPECT_EQ(figures["pairs"]["matrices"][0]["values"][1].size(), 4u);

@@ -295,16 +295,17 @@ class Investigation {
     if (silicon.empty()) return;
     const auto count = silicon.size();
     const auto distance = distance_text(silicon);
-    suspect_silicon(std::move(silicon), clocks
-                                            ? std::vector{Cause::slow_silicon}
-                                            : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu})
-        .detail = plural(count, "GPU") + (count == 1 ? " runs" : " run") + " GEMM " +
-                  percent_text(min_reported_shortfall) + " or more below the median, " + distance +
-                  (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
+    Diagnosis d = slow_chips(std::move(silicon),
+                             clocks ? std::vector{Cause::slow_silicon}
+                                    : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu});
+    d.detail = plural(count, "GPU") + (count == 1 ? " runs" : " run") + " GEMM " +
+               percent_text(min_reported_shortfall) + " or more below the median, " + distance +
+               (clocks ? "; per GHz they are normal" : "; their clocks were not recorded");
+    suspects_.push_back(std::move(d));
   }
 
-  // Adds chips with these shortfalls as suspects that do not fail the run, the slowest first.
-  Diagnosis& suspect_silicon(std::vector<std::pair<double, int>> chips, std::vector<Cause> causes) {
+  // Returns chips with these shortfalls as a suspect that does not fail the run, the slowest first.
+  Diagnosis slow_chips(std::vector<std::pair<double, int>> chips, std::vector<Cause> causes) const {
     std::stable_sort(chips.begin(), chips.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<int> ranks;
     for (const auto& [shortfall, rank] : chips) {
@@ -315,7 +316,7 @@ class Investigation {
     d.place_count = chips.size();
     d.percent = 100 * chips.front().first;
     d.next = measure_command("gemm", context_->world_size);
-    return suspects_.emplace_back(std::move(d));
+    return d;
   }
 
   // Says whether chips with these shortfalls are within the variation of a run of this size.
@@ -343,29 +344,45 @@ class Investigation {
     return result;
   }
 
-  // Adds GPUs whose work per clock, or memory, is as slow as a fault that is worth a repair, but not slower than the
-  // slowest of so many healthy chips may be. Users look at these first if a job is slow.
+  // Adds GPUs whose work per clock, or memory, is slower than that of their peers, but not slower than healthy GPUs may
+  // be. Users look at these first if a job is slow.
   void judge_tails() {
-    std::map<int, double> shortfalls;  // by rank: the largest
+    std::map<std::string, std::map<int, double>> by_family;  // by rank: the largest shortfall
     for (const Column& column : evidence_.table().columns) {
       if (column.kind.class_effect >= column.kind.effect || column.context->world_size != context_->world_size)
         continue;
-      // In small fleets, and in classes of few rows, larger limits are not because of the tails of chips.
-      if (column.cells.size() < large_fleet || !column.name.part("engine").empty()) continue;
+      // In classes of few rows, larger limits are not because of the variation of healthy GPUs.
+      if (!column.name.part("engine").empty()) continue;
       for (const Cell& cell : column.cells) {
-        if (cell.out || cell.rows < 2 || cell.shortfall <= column.kind.class_effect) continue;
-        double& shortfall = shortfalls[cell.unit.rank];
+        if (cell.out || cell.rows < 2 || cell.shortfall <= column.warning_limit) continue;
+        double& shortfall = by_family[column.name.family()][cell.unit.rank];
         shortfall = std::max(shortfall, cell.shortfall);
       }
     }
-    std::erase_if(shortfalls, [&](const auto& of) { return is_named(suspects_, evidence_.facts(of.first)); });
-    if (shortfalls.empty()) return;
-    std::vector<std::pair<double, int>> chips;
-    for (const auto& [rank, shortfall] : shortfalls) chips.emplace_back(shortfall, rank);
-    Diagnosis& d = suspect_silicon(std::move(chips), {Cause::slow_silicon});
-    d.detail =
-        fmt::format("GEMM per GHz or memory of {} is up to {} below the median, within the tails of {} healthy chips",
-                    plural(d.place_count, "GPU"), percent_text(*d.percent / 100), context_->world_size);
+    std::vector<Diagnosis> tails;
+    for (const auto& [family, shortfalls] : by_family) {
+      std::vector<std::pair<double, int>> chips;
+      for (const auto& [rank, shortfall] : shortfalls) {
+        if (!is_named(suspects_, evidence_.facts(rank))) chips.emplace_back(shortfall, rank);
+      }
+      if (!chips.empty()) tails.push_back(tail_of(family, std::move(chips)));
+    }
+    add(tails);
+  }
+
+  // Describes GPUs that have these shortfalls in a family and are warnings.
+  Diagnosis tail_of(const std::string& family, std::vector<std::pair<double, int>> chips) const {
+    std::vector<int> ranks;
+    for (const auto& [shortfall, rank] : chips) ranks.push_back(rank);
+    Diagnosis d = slow_chips(std::move(chips), {Cause::slow_silicon});
+    const bool is_memory = family == "hbm";
+    d.detail = fmt::format("{} of {} is up to {} below the median, {}{}", is_memory ? "memory" : "GEMM per GHz",
+                           plural(d.place_count, "GPU"), percent_text(*d.percent / 100),
+                           is_memory ? "as that of healthy GPUs may be: another make of memory, or remapped rows"
+                                     : fmt::format("within the tails of {} healthy chips", context_->world_size),
+                           facts_.hint(ranks));
+    d.next = measure_command(family, context_->world_size);
+    return d;
   }
 
   // --- data ---

@@ -94,6 +94,10 @@ Planned memory_test() {
 /// GB/s of copies of 1 GiB to each other GPU, all at once: for read and write, by copy engine and by SMs
 /// (ci/baselines/h200-sxm/2ranks/1 and 4ranks/1).
 constexpr double shift_rate[2][2] = {{373.4, 337.5}, {392.3, 369.3}};
+/// GB/s that a link of 18 NVLinks can carry, by copy engine and by kernels. Each of 15 of 16 flits carries a packet,
+/// and packets of 256 and 128 bytes have a header of 16 bytes: 397.1 and 375.0 GB/s. nvbandwidth read 376.2 by kernels
+/// (two H200, 2026-11-22), so the header of a read is counted too high.
+constexpr double link_rate[2] = {397.1, 376.2};
 
 std::vector<Planned> p2p(int gpus) {
   std::vector<Planned> rows;
@@ -109,6 +113,7 @@ std::vector<Planned> p2p(int gpus) {
                                 sm ? "sm" : "ce", shift),
                     Form::copies, Kind::copy};
         row.seconds = gib / (shift_rate[write][sm] * 1e9);
+        row.min_seconds = gib / (link_rate[sm] * 1e9);
         row.mhz = 1978;
         row.cv = 0.0004;
         row.watts = sm ? 312 : 217;
@@ -270,6 +275,7 @@ Planned copy_alone(bool read, bool by_kernel, int source, int destination) {
   // The rates of copy engines are from ci/baselines/h200-sxm/4ranks/1. The rates of kernels are from 2ranks, where a
   // shift is a single pair.
   row.seconds = gib / ((by_kernel ? (read ? 375.6 : 369.8) : (read ? 396.2 : 396.6)) * 1e9);
+  row.min_seconds = gib / (link_rate[by_kernel] * 1e9);
   row.mhz = 1978;
   row.cv = 0.0004;
   row.watts = 200;

@@ -41,6 +41,7 @@ struct Planned {
   bool bursts = false;
   /// For a product: its number of clocks if all units are busy in each clock.
   double min_clocks = 0;
+  double min_seconds = 0;                                  // for a copy between GPUs: its time at the rate of the link
   std::string reason = {};                                 // if the row is waived: the reason
   std::optional<int> shift = {}, source = {}, alone = {};  // local ranks
   double bytes = 0;                                        // bytes of a collective or copy

@@ -88,7 +88,8 @@ void Fleet::draw_local(const Planned& row, double when, int number, Times& drawn
     if (row.alone && rank % machine_.shape.gpus != *row.alone) continue;
     Random random(
         mixed(mixed(noise_seed_, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
-    double seconds = row.seconds * common / (rate(row, rank) * lognormal(random, spread.row, noise.row_tail));
+    double seconds = std::max(row.seconds * common / (rate(row, rank) * lognormal(random, spread.row, noise.row_tail)),
+                              row.min_seconds);
     if (random.uniform() < noise.stall_odds) {
       seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
     }

@@ -1,8 +1,11 @@
 // Decides which units stand out in a class; docs/verdict.md has the rates.
 //
 // In a class with the shortfalls v of N GPUs (or links), a unit stands out if v - centre exceeds
-//   max(effect, 6 s, min(most, t g, T s))
-// - effect: the smallest fault that is worth a repair: 1.6 % if several rows agree, else the effect of the metric;
+//   max(effect, 6 s, f, min(most, t g, T s))
+// - effect: the smallest difference of hardware: 1.6 % if several rows agree, else the effect of the metric;
+// - f, for GEMM per GHz and memory: the smallest fault, which is 2.5 % below the best quarter of the GPUs. Healthy GPUs
+//   with remapped rows, or with memory of another make, are less far below. From max(effect, 6 s) to the limit, a GPU
+//   is a warning;
 // - s: 1.4826 times the median distance of the better half from the centre, combined with the known spread of such
 //   chips, with the weight of eight GPUs, because a few GPUs cannot show their own spread. For two or three GPUs s is
 //   sqrt(2) times the known spread, since there is only one healthy GPU to compare with;
@@ -40,11 +43,13 @@ namespace {
 constexpr double sigmas = 6, known_counts_like = 8;
 constexpr std::size_t min_units = 3;
 
+double best_quarter(const std::vector<double>& sorted) { return sorted[(sorted.size() - 1) / 4]; }
+
 // Returns the centre of the values. A fault never makes hardware faster. Links are compared with the best quarter,
 // because a GPU with bad ports slows most copies of a small host.
 double centre_of(const std::vector<double>& sorted, bool links) {
   if (sorted.size() == 2) return sorted.front();
-  return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
+  return links ? best_quarter(sorted) : median(sorted);
 }
 
 // Returns the known spread of the median over the rows of a class. The variance of a median is pi / 2 times that of the
@@ -110,6 +115,7 @@ void measure(Column& column, SeenTogether& together) {
   if (column.name.family() != "p2p") sorted.resize(better_group(sorted, column.kind.class_effect));
   const double centre = centre_of(sorted, links);
   for (Cell& cell : column.cells) cell.shortfall -= centre;
+  column.ahead = centre - best_quarter(sorted);
   if (column.cells.size() <= min_units) return;
   column.limit = centre - sorted.front();
   best_of(together, column) = std::max(best_of(together, column), column.limit);
@@ -125,7 +131,7 @@ bool is_exact(const Column& column) { return column.kind.class_effect < column.k
 double most_of(const Column& column) {
   if (column.kind.clocked) return column.kind.effect;
   if (!is_exact(column)) return HUGE_VAL;
-  return column.name.family() == "hbm" ? max_memory_limit : max_gemm_limit;
+  return column.name.family() == "hbm" ? least_fault : max_gemm_limit;
 }
 
 void limit(Column& column, SeenTogether& together) {
@@ -146,6 +152,9 @@ void limit(Column& column, SeenTogether& together) {
     const double best = alone ? best_of(together, column) : column.limit;
     column.limit = std::max(least, std::min({worst_by_best(best), heavy, most_of(column)}));
   }
+  if (!is_exact(column)) return;
+  column.warning_limit = std::max(least, column.kind.class_effect);
+  column.limit = std::max(column.limit, least_fault - column.ahead);
 }
 
 bool is_repeated(const Key& row, const PeerValue& value) { return value.repetitions >= confirming_repetitions(row); }
@@ -196,7 +205,7 @@ void add_columns(UnitTable& table) {
     for (const Key& name : names) {
       const ClassMetric of{name, c.metric};
       const auto [found, fresh] = index.emplace(std::tuple(of, c.device, c.context->world_size), table.columns.size());
-      if (fresh) table.columns.push_back({of, c.device, c.kind, c.context, 0, 0, {}, {}});
+      if (fresh) table.columns.push_back({of, c.device, c.kind, c.context});
       table.columns[found->second].rows.push_back(row);
     }
   }

@@ -130,9 +130,12 @@ std::optional<Population> population_by_gap(const Column& column) {
   if (!slower.is_large() || !faster.is_large()) return std::nullopt;
   if (gap.width <= std::max(slower.width(max_faulty), faster.width(0))) return std::nullopt;
   Population population = population_of(column, slower, faster);
+  // GPUs that are in neither group are compared with the faster one, because the difference of the groups explains a
+  // part of their distance, but not all of it.
   for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool is_slower = i >= gap.split && i < gap.end;
     population.groups[static_cast<std::size_t>(cells[i]->unit.rank)] =
-        i < gap.split ? "of the faster group" : "of the slower group";
+        is_slower ? "of the slower group" : "of the faster group";
   }
   return population;
 }

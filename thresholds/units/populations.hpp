@@ -43,7 +43,8 @@ class DividingFacts {
 ///   their own. One host alone may have that value, if the medians are at most 2.5 % apart;
 /// - without a fact: a gap divides them that is wider than either side, without the slowest tenth of the slower side.
 ///   Each side has at least a tenth of the GPUs. GPUs that are more than 2.5 % slower than the faster side are of
-///   neither, and suspects. Classes in which a GPU 2.5 % slower does not stand out are left out.
+///   neither, and are compared with the faster side. Classes in which a GPU 2.5 % slower does not stand out are left
+///   out.
 std::vector<Population> find_populations(const UnitTable&, const DividingFacts&);
 
 /// Returns one finding for each population in which several hosts are slower. Such a finding does not fail. If a GPU

@@ -81,9 +81,11 @@ struct Column : ClassMetric {
   std::string device;
   PeerClass kind{};
   const Context* context = nullptr;
-  double scale = 0, limit = 0;    // see Comparison
-  std::vector<std::size_t> rows;  // indices in UnitTable::comparisons
-  std::vector<Cell> cells;        // sorted by rank, and then by source
+  double scale = 0, limit = 0;         // see Comparison
+  double ahead = 0;                    // distance of the best quarter of the units from the centre
+  double warning_limit = 0;            // the smallest shortfall of a warning; equal to the limit if there is no warning
+  std::vector<std::size_t> rows = {};  // indices in UnitTable::comparisons
+  std::vector<Cell> cells = {};        // sorted by rank, and then by source
 
   /// Returns the cell of a unit; nullptr if the class has no values of it.
   const Cell* find(const Unit&) const;

@@ -269,6 +269,22 @@ TEST(Rehearsal, NoFigureIsFasterThanTheHardware) {
   }
 }
 
+TEST(Rehearsal, NoCopyIsFasterThanItsLinkHoweverWideTheNoiseIs) {
+  Order wide = order(4, {{Weakness::one_way, 0.1}}, "mixed");
+  wide.noise.spreads[static_cast<std::size_t>(Kind::copy)].row = 0.05;
+  int at_the_limit = 0;
+  for (const Row& row : Fleet(wide).results("p2p").rows) {
+    const auto rates = row.by_rank.find("copy_gb_per_s");
+    if (rates == row.by_rank.end()) continue;
+    const double link = row.key.part("engine") == "sm" ? 376.2 : 397.1;
+    for (const auto& rate : rates->second) {
+      EXPECT_LE(rate.value_or(0), 1.0001 * link) << row.key.text();
+      at_the_limit += rate.value_or(0) > 0.9999 * link ? 1 : 0;
+    }
+  }
+  EXPECT_GT(at_the_limit, 0);
+}
+
 TEST(Rehearsal, HasTheRowsAndColumnsOfAStoredRun) {
   const std::set<std::string> of_algorithm{"a_by_rows", "algorithm", "candidate", "tile"};  // are not simulated
   const Fleet fleet(order(1));
