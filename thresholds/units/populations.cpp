@@ -11,6 +11,7 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/results/hosts.hpp"
+#include "thresholds/units/healthy.hpp"
 
 namespace shakedown {
 namespace {
@@ -25,9 +26,8 @@ constexpr double max_p_value = 0.015;
 /// If no fact divides the GPUs: the smallest fraction of GPUs in each group, and the fraction of the slower group that
 /// may be faulty.
 constexpr double min_share = 0.1, max_faulty = 0.1;
-/// The largest difference if no fact divides the GPUs, or if only one host has another value of a fact. A GPU with
-/// remapped rows, which is healthy, reads 2.3 % slower (tests/data/h200-sxm-4ranks-full).
-constexpr double max_unexplained = 0.025;
+/// The largest difference if no fact divides the GPUs, or if only one host has another value of a fact.
+constexpr double max_unexplained = least_fault;
 
 struct Side {
   std::vector<double> shortfalls;  // sorted
