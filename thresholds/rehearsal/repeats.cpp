@@ -14,7 +14,7 @@ using Column = RankValues;
 
 /// In bench/p2p.cpp, a copy below this fraction of the upper quartile is slow. In bench/retest.hpp, a time above this
 /// multiple of the lower quartile is long.
-constexpr double low_copy_share = 0.97, long_time_ratio = 1.4;
+constexpr double low_copy_share = 0.98, long_time_ratio = 1.4;
 
 std::vector<double> known(const Column& column) {
   std::vector<double> values;
