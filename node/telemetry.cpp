@@ -68,6 +68,10 @@ GpuSample sample(const NvmlGpu& gpu) {
                 std::nullopt,         gpu.mean_power_w(), gpu.energy_j()};
   now.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (const auto reasons = gpu.clock_reasons()) now.reasons = *reasons;
+  if (const auto busy = gpu.utilization()) {
+    now.gpu_busy_percent = busy->gpu;
+    now.memory_busy_percent = busy->memory;
+  }
   return now;
 }
 
@@ -80,6 +84,10 @@ GpuSummary summary(const std::vector<GpuSample>& samples) {
   result.drawn_w = drawn_power(samples);
   if (!heat.empty()) result.temperature_c = *std::max_element(heat.begin(), heat.end());
   result.throttled = fraction(samples, power_or_thermal);
+  auto later = samples;
+  std::erase_if(later, [&](const auto& s) { return s.seconds - samples.front().seconds <= utilization_seconds; });
+  result.gpu_busy_percent = mean(known(later, &GpuSample::gpu_busy_percent));
+  result.memory_busy_percent = mean(known(later, &GpuSample::memory_busy_percent));
   for (const auto& [reason, name] : reason_names) {
     const auto part = fraction(samples, static_cast<std::uint64_t>(reason));
     if (part && *part > 0) result.throttle.emplace(name, *part);

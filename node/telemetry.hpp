@@ -20,15 +20,19 @@ namespace shakedown {
 /// One sample of a GPU.
 struct GpuSample {
   std::optional<double> sm_mhz, power_w, temperature_c;
-  std::optional<std::uint64_t> reasons;     // a set of bits of ClockReason
-  std::optional<double> mean_power_w = {};  // mean over a second
-  std::optional<double> energy_j = {};      // energy counter
-  double seconds = 0;                       // time of the sample, from any start
+  std::optional<std::uint64_t> reasons;                                   // a set of bits of ClockReason
+  std::optional<double> mean_power_w = {};                                // mean over a second
+  std::optional<double> energy_j = {};                                    // energy counter
+  double seconds = 0;                                                     // time of the sample, from any start
+  std::optional<double> gpu_busy_percent = {}, memory_busy_percent = {};  // see Utilization
 };
 GpuSample sample(const NvmlGpu&);
 
 /// The driver renews the energy counter every 20 to 100 ms, so that it is exact to 3 % or better after this time.
 inline constexpr double energy_seconds = 3;
+
+/// The driver's longest sampling period of the utilization. A value in this time may be from before the series.
+inline constexpr double utilization_seconds = 1;
 
 /// A summary of the samples of a series.
 struct GpuSummary {
@@ -40,6 +44,9 @@ struct GpuSummary {
   std::optional<double> temperature_c;  // highest
   std::optional<double> throttled;      // fraction of the samples with a limit of power or heat
   Throttle throttle;                    // fraction by reason; empty if nothing limited the clock
+  /// Mean percentages of the time in which a kernel ran, and in which the memory was read or written; only of a series
+  /// longer than utilization_seconds.
+  std::optional<double> gpu_busy_percent, memory_busy_percent;
 };
 
 template <class Archive>
@@ -47,6 +54,7 @@ void members(Archive& archive, GpuSummary& gpu) {
   archive("samples", gpu.samples)("sm_mhz", gpu.sm_mhz)("cycles", gpu.cycles);
   archive("power_w", gpu.power_w)("drawn_w", gpu.drawn_w)("temperature_c", gpu.temperature_c);
   archive("throttled", gpu.throttled)("throttle", gpu.throttle);
+  archive("gpu_busy_percent", gpu.gpu_busy_percent)("memory_busy_percent", gpu.memory_busy_percent);
 }
 
 /// Returns means, extremes and fractions of the samples. A field is unknown if no sample has it.

@@ -37,6 +37,18 @@ TEST(Summary, HasThePowerByTheEnergyCounterOfALongSeries) {
   EXPECT_FALSE(summary({sample_at(10, {}), sample_at(20, {})}).drawn_w) << "the driver has no counter";
 }
 
+TEST(Summary, HasTheUtilizationAfterTheFirstPeriodOfTheDriver) {
+  const auto sample_at = [](double seconds, double gpu, double memory) {
+    return GpuSample{1980, 500, 50, 0, {}, {}, seconds, gpu, memory};
+  };
+  const auto told =
+      summary({sample_at(10, 3, 0), sample_at(11, 40, 20), sample_at(11.5, 98, 60), sample_at(12, 100, 62)});
+  EXPECT_DOUBLE_EQ(told.gpu_busy_percent.value(), 99);
+  EXPECT_DOUBLE_EQ(told.memory_busy_percent.value(), 61);
+  EXPECT_FALSE(summary({sample_at(10, 3, 0), sample_at(10.9, 98, 60)}).gpu_busy_percent) << "it is too short";
+  EXPECT_FALSE(summary({}).memory_busy_percent);
+}
+
 TEST(Summary, CountsASampleWithTwoReasonsOnce) {
   const auto told = summary({{1000, {}, {}, capped | hot}, {1000, {}, {}, capped}});
   EXPECT_DOUBLE_EQ(*told.throttled, 1);
