@@ -20,6 +20,7 @@
 #include "base/group.hpp"
 #include "base/names.hpp"
 #include "base/nccl_link.hpp"
+#include "base/product_tiling.hpp"
 #include "kernels/check.hpp"
 #include "kernels/ops/operation.hpp"
 #include "kernels/profile.hpp"
@@ -230,6 +231,7 @@ struct ClockCount {
 };
 
 using Choices = std::map<std::string, std::string>;
+using Tilings = std::map<std::string, ProductTiling>;
 
 /// The device of one rank. Prepares Works and times them.
 class Device {
@@ -255,6 +257,10 @@ class Device {
   /// Returns the choices of the tuner by key, in the backend's own format. When a Work connects and finds its key here,
   /// it uses that choice instead of tuning; a Work that tunes adds its choice. The same on every rank.
   Choices& choices() { return choices_; }
+
+  /// Returns how the chosen algorithms divide their products, by key; for the record. A Work adds those that its
+  /// library reports.
+  Tilings& tilings() { return tilings_; }
 
   /// Returns the choices that an earlier run made on the same kind of device; the same on every rank. A Work compares
   /// such a choice with the most likely candidate in one turn. The Work tunes again if the choice is slower on the
@@ -291,6 +297,7 @@ class Device {
 
  private:
   Choices choices_, remembered_;
+  Tilings tilings_;
 };
 
 /// True if a remembered choice is no slower than the most likely candidate on the slowest rank; the same on every rank.

@@ -6,14 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/names.hpp"
+#include "base/part_class.hpp"
 
 namespace shakedown {
-
-/// Classes of the parts of a training step. `loss` is the cross entropy, `update` is AdamW with the norms and checksums
-/// of gradients, and `communication` is the time in which the compute stream waits for other ranks.
-enum class PartClass { gemm, attention, pointwise, loss, update, communication };
-constexpr auto words(PartClass) { return names("gemm", "attention", "pointwise", "loss", "update", "communication"); }
 
 /// One part on the compute stream of this rank. Parts follow each other and do not overlap.
 struct ProfiledPart {
@@ -29,6 +24,7 @@ struct ProfiledStep {
 
 /// The profiled steps of one rank, in their order.
 struct StepProfile {
+  ProfileSource source = ProfileSource::events;
   std::vector<ProfiledStep> steps;
 };
 

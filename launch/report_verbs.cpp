@@ -18,6 +18,7 @@
 #include "report/judge_fleet.hpp"
 #include "report/node_commands.hpp"
 #include "report/outputs.hpp"
+#include "report/products.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/judge/headline.hpp"
@@ -79,7 +80,10 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
     std::puts(verdict_line(verdict).c_str());
   } else {
     const TerminalStyle style = style_of(arguments);
-    if (measured && style.all) std::fputs(matrices_text(measured->files).c_str(), stdout);
+    if (measured && style.all) {
+      std::fputs(matrices_text(measured->files).c_str(), stdout);
+      std::fputs(products_text(measured->files, style.table()).c_str(), stdout);
+    }
     if (measured && !arguments.prices.empty())
       std::fputs(costs_text(measured->benchmarks, arguments.prices.front(), style.table()).c_str(), stdout);
     std::fputs(terminal_text(verdict, style).c_str(), stdout);

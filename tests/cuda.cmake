@@ -1,12 +1,12 @@
 # Tests of the CUDA backend, included if it is built. Without a GPU, only the part that needs none runs, and the test is
 # skipped.
 shakedown_test(cuda_test gpu SHARDS 2
-  SOURCES kernels/cuda/blas_test.cpp kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
+  SOURCES kernels/cuda/blas_test.cpp kernels/cuda/tiling_test.cpp kernels/cuda/kernel_times_test.cpp kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
     kernels/cuda/sm_test.cpp
     kernels/transformer/cuda/training_layers_test.cpp kernels/transformer/cuda/training_optimizer_test.cpp kernels/transformer/cuda/training_products_test.cpp
     kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
     kernels/transformer/cuda/quantize_test.cpp kernels/transformer/cuda/decode_test.cpp
-  LIBRARIES shakedown::transformer shakedown_transformer_cuda)
+  LIBRARIES shakedown::transformer shakedown_transformer_cuda shakedown::results)
 # For the fault tests: libraries with faults, and another user of a GPU during a measurement.
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
@@ -47,7 +47,7 @@ set_tests_properties(gpu.cuda_test.1 gpu.cuda_test.2 PROPERTIES SKIP_RETURN_CODE
 shakedown_on_gpus(gpu.cuda_test.1 ${first} ${first} 4)
 shakedown_on_gpus(gpu.cuda_test.2 ${second} ${second} 4)
 
-foreach(program lora_profile lora_dump decode_profile)
+foreach(program lora_dump decode_profile)
   add_executable(cuda_${program} kernels/transformer/cuda/${program}.cpp)
   target_link_libraries(cuda_${program} PRIVATE shakedown::transformer shakedown_transformer_cuda)
 endforeach()

@@ -37,12 +37,11 @@ struct Choice {
 
 class Gemm final : public Work {
  public:
-  Gemm(const GemmSpec& spec, const GemmType& type, const Gpu& gpu, Choices& choices, const Choices& remembered)
+  Gemm(const GemmSpec& spec, const GemmType& type, const Gpu& gpu, Device& device)
       : spec_(spec),
         type_(type),
         gpu_(gpu),
-        choices_(choices),
-        remembered_(remembered),
+        device_(device),
         factors_(gemm_scales(spec)),
         scales_(GemmPlan::scale_bytes(spec, type)),
         plan_(spec, type, scales_.data()),
@@ -64,12 +63,12 @@ class Gemm final : public Work {
   void connect(Group& group) override {
     // All ranks time the candidates, so that all GPUs are equally warm when the samples begin; only rank 0's choice is
     // used.
-    const auto known = choices_.find(key(spec_));
-    auto choice = known != choices_.end() ? chosen_before(known->second) : remembered(group);
-    if (known == choices_.end() && choice.found == 0) choice = fastest();
+    const auto known = device_.choices().find(key(spec_));
+    auto choice = known != device_.choices().end() ? chosen_before(known->second) : remembered(group);
+    if (known == device_.choices().end() && choice.found == 0) choice = fastest();
     group.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
     if (choice.found == 0) {
-      throw Unsupported(known != choices_.end()
+      throw Unsupported(known != device_.choices().end()
                             ? "the stored algorithm for " + key(spec_) + " does not run on rank 0"
                             : "none of cuBLASLt's algorithms for " + key(spec_) + " runs on rank 0");
     }
@@ -81,7 +80,8 @@ class Gemm final : public Work {
           "; do GPU models or cuBLASLt versions differ?");
     }
     chosen_ = choice.candidate;
-    choices_[key(spec_)] = to_text(chosen_);
+    device_.choices()[key(spec_)] = to_text(chosen_);
+    if (const auto tiling = plan_.tiling(chosen_, gpu_.multiprocessors())) device_.tilings()[key(spec_)] = *tiling;
   }
 
   void enqueue() override {
@@ -201,8 +201,8 @@ class Gemm final : public Work {
   /// Returns the choice of an earlier run if it is still no slower than the heuristic's favourite. Collective if there
   /// is an earlier choice.
   Choice remembered(Group& group) const {
-    const auto found = remembered_.find(key(spec_));
-    if (found == remembered_.end()) return {};
+    const auto found = device_.remembered().find(key(spec_));
+    if (found == device_.remembered().end()) return {};
     const auto before = chosen_before(found->second);
     const auto try_candidate = [&](std::size_t i) {
       if (i == 0 && before.found == 0) return false;
@@ -265,8 +265,7 @@ class Gemm final : public Work {
   GemmSpec spec_;
   GemmType type_;
   const Gpu& gpu_;
-  Choices& choices_;
-  const Choices& remembered_;
+  Device& device_;
   GemmScales factors_;
   Buffer scales_;
   GemmPlan plan_;
@@ -291,7 +290,7 @@ std::unique_ptr<Work> make(const GemmSpec& spec, CudaDevice& device) {
   const auto type = gemm_type(spec);
   require_capability(spec.dtype, type.capability, gpu.ordinal());
   require_memory(Gemm::bytes_for(spec, type));
-  return std::make_unique<Gemm>(spec, type, gpu, device.choices(), device.remembered());
+  return std::make_unique<Gemm>(spec, type, gpu, device);
 }
 
 }  // namespace shakedown::cuda

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "kernels/cuda/tiling.hpp"
 #include "kernels/gemm_scales.hpp"
 
 namespace shakedown::cuda {
@@ -90,7 +91,8 @@ std::optional<GemmCandidate> candidate_from(const std::string& text) {
 GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scales) : spec_(spec), blas_(make_blas()) {
   const bool by_rows_first = spec.dtype != DType::f32 && spec.dtype != DType::f64;
   const auto add_layout = [&](bool a_by_rows) {
-    layouts_.push_back({a_by_rows, Matmul(blas_.get(), shape_of(spec, type, a_by_rows, scales))});
+    const auto shape = shape_of(spec, type, a_by_rows, scales);
+    layouts_.push_back({a_by_rows, shape, Matmul(blas_.get(), shape)});
   };
   add_layout(by_rows_first);
   if (!type.along_k) add_layout(!by_rows_first);
@@ -155,6 +157,11 @@ Metrics GemmPlan::describe(const GemmCandidate& candidate) {
   return {{"algorithm", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_ID)},
           {"tile", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)},
           {"candidate", candidate.rank}};
+}
+
+std::optional<ProductTiling> GemmPlan::tiling(const GemmCandidate& candidate, int multiprocessors) const {
+  if (candidate.rank == GemmCandidate::dgemm) return std::nullopt;
+  return tiling_of(candidate.algorithm, layouts_[candidate.layout].shape, multiprocessors);
 }
 
 }  // namespace shakedown::cuda

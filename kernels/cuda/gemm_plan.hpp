@@ -66,9 +66,13 @@ class GemmPlan {
   /// Returns numbers of the algorithm in cuBLASLt's tables: its id and its tile.
   static Metrics describe(const GemmCandidate&);
 
+  /// Returns how the candidate divides C; nullopt if cuBLASLt does not report it.
+  std::optional<ProductTiling> tiling(const GemmCandidate&, int multiprocessors) const;
+
  private:
   struct Layout {
     bool a_by_rows;
+    MatmulShape shape;
     Matmul product;
   };
 

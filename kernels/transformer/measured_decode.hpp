@@ -139,7 +139,7 @@ class MeasuredDecode final : public Work {
     ops_->start_tuning(remembered, tuning_share(group, device_.info().name));
     model_.step(position());
     ops_->synchronize();
-    return ops_->finish_tuning(group, &device_.choices());
+    return ops_->finish_tuning(group, &device_.choices(), &device_.tilings());
   }
 
   // Check -------------------------------------------------------------------------------------------------------------

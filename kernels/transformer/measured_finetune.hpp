@@ -123,7 +123,7 @@ class MeasuredFinetune final : public Work, public Trainer {
     ops_->start_tuning(remembered, tuning_share(*group_, device_.info().name));
     step_.run({.lr = 0}, false);
     ops_->synchronize();
-    return ops_->finish_tuning(*group_, &device_.choices());
+    return ops_->finish_tuning(*group_, &device_.choices(), &device_.tilings());
   }
 
   void load(const TrainingTokens& tokens) { step_.load(tokens.inputs, tokens.targets, tokens.counted); }

@@ -260,7 +260,7 @@ class MeasuredLayer final : public Work {
     ops_->start_tuning(remembered, tuning_share(group, device_.info().name));
     enqueue();
     ops_->synchronize();
-    return ops_->finish_tuning(group, &device_.choices());
+    return ops_->finish_tuning(group, &device_.choices(), &device_.tilings());
   }
 
   void normalize(const Matrix<Element>& x, const NormOfRows& norm, const Projected& to) {

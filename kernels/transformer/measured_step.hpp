@@ -253,7 +253,7 @@ class MeasuredStep final : public Work {
     ops_->start_tuning(remembered, tuning_share(*group_, device_.info().name));
     step_.run(measured_update, spec_.tp > 1);
     ops_->synchronize();
-    return ops_->finish_tuning(*group_, &device_.choices());
+    return ops_->finish_tuning(*group_, &device_.choices(), &device_.tilings());
   }
 
   void begin() {

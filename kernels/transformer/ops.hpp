@@ -15,6 +15,8 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "kernels/device.hpp"
 #include "kernels/short_floats.hpp"
@@ -221,6 +223,7 @@ concept TrainingOps = requires(
     const Bf16State<typename Ops::Element, typename Ops::Master>& bf16_state,
     const std::function<void()>& queue,
     const Choices& remembered, const TuningShare& share, Choices* chosen,
+    Tilings* tilings, const std::string& name,
     const QuantizedGemm<typename Ops::Element>& quantized_product,
     const QuantizedGemm<typename Ops::Element, typename Ops::Master>& quantized_gradient_product,
     const QuantizedRows& rows) {
@@ -270,11 +273,12 @@ concept TrainingOps = requires(
   ops.connect(group, &group);
   /// The two calls begin and end the tuning of matrix products. Between the two calls, each new product of the share may
   /// try algorithms on its actual matrices, whose contents are lost, or time only its remembered choice. The second call
-  /// is collective: all ranks adopt the choice of the rank that tuned a product. The choices are stored in `chosen`. The
+  /// is collective: all ranks adopt the choice of the rank that tuned a product. The choices are stored in `chosen`,
+  /// and their tiles in `tilings`. The
   /// call returns false if a remembered choice is no longer good; tune again without it then. Errors of the second call:
   /// Unsupported, on all ranks together.
   ops.start_tuning(remembered, share);
-  { ops.finish_tuning(group, chosen) } -> std::same_as<bool>;
+  { ops.finish_tuning(group, chosen, tilings) } -> std::same_as<bool>;
   /// Returns the device memory in use by this process, in bytes, or by all processes if the device cannot distinguish
   /// them.
   { ops.used_bytes() } -> std::convertible_to<std::size_t>;
@@ -415,6 +419,14 @@ concept TrainingOps = requires(
   ops.record_point(n);
   /// Returns the milliseconds from one of these points to another; waits.
   { ops.milliseconds_between(n, n) } -> std::convertible_to<double>;
+  /// Starts to record the times of kernels by part, if the backend can.
+  ops.start_kernel_times();
+  /// Begin and end a part of a profiled step. Parts are numbered from 0. Profilers that listen show the part.
+  ops.begin_part(name, PartClass::gemm, n);
+  ops.end_part();
+  /// Ends the recording, and returns the milliseconds of the kernels by part; all work must be complete. nullopt if they
+  /// are unknown.
+  { ops.kernel_times(n) } -> std::same_as<std::optional<std::vector<double>>>;
   /// Returns the processor cycles during the work that `queue` queues; waits. Returns nullopt if the backend cannot
   /// count them.
   { ops.cycles(queue) } -> std::same_as<std::optional<double>>;

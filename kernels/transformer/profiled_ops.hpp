@@ -34,20 +34,26 @@ class ProfiledOps : public Base {
   void start_profile() {
     profiling_ = true;
     points_ = 0;
+    parts_ = 0;
     steps_.clear();
+    Base::start_kernel_times();
   }
-  /// Returns the steps since start_profile; waits for them.
+  /// Returns the steps since start_profile; waits for them. With times of kernels, a part lasts as long as its kernels;
+  /// the pauses between them are in no part. A wait for other ranks has no kernel.
   StepProfile finish_profile() {
     profiling_ = false;
     Base::synchronize();
+    const auto kernels = Base::kernel_times(parts_);
     StepProfile profile;
+    profile.source = kernels ? ProfileSource::cupti : ProfileSource::events;
     for (const auto& queued : std::exchange(steps_, {})) {
       auto& step = profile.steps.emplace_back();
       step.begin_ms = Base::milliseconds_between(steps_begin, queued.begin);
       step.ms = Base::milliseconds_between(queued.begin, queued.end);
-      for (const auto& [name, part_class, point] : queued.parts) {
+      for (const auto& [name, part_class, point, number] : queued.parts) {
+        const bool by_kernels = kernels && part_class != PartClass::communication;
         step.parts.push_back({name, part_class, Base::milliseconds_between(queued.begin, point),
-                              Base::milliseconds_between(point, point + 1)});
+                              by_kernels ? kernels->at(number) : Base::milliseconds_between(point, point + 1)});
       }
     }
     return profile;
@@ -165,7 +171,8 @@ class ProfiledOps : public Base {
   struct QueuedPart {
     std::string name;
     PartClass part_class;
-    std::size_t point;  // the next point is its end
+    std::size_t point;   // the next point is its end
+    std::size_t number;  // of the part
   };
   struct QueuedStep {
     std::size_t begin, end;  // points; an end of 0: the step is being queued
@@ -180,22 +187,28 @@ class ProfiledOps : public Base {
     return points_++;
   }
 
+  void close_part() {
+    Base::end_part();
+    point();
+  }
+
   template <class Queue>
   auto timed(PartClass part_class, std::string_view name, const Queue& queue) {
     if (!in_step()) return queue();
-    steps_.back().parts.push_back({std::string(name), part_class, point()});
+    const auto& part = steps_.back().parts.emplace_back(QueuedPart{std::string(name), part_class, point(), parts_++});
+    Base::begin_part(part.name, part_class, part.number);
     if constexpr (std::is_void_v<decltype(queue())>) {
       queue();
-      point();
+      close_part();
     } else {
       const auto result = queue();
-      point();
+      close_part();
       return result;
     }
   }
 
   bool profiling_ = false;
-  std::size_t points_ = 0;
+  std::size_t points_ = 0, parts_ = 0;
   std::vector<QueuedStep> steps_;
 };
 

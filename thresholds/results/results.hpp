@@ -15,6 +15,7 @@
 #include "base/gpu_health.hpp"
 #include "base/key.hpp"
 #include "base/nccl_link.hpp"
+#include "base/product_tiling.hpp"
 #include "base/rank_values.hpp"
 #include "base/tier.hpp"
 
@@ -135,7 +136,8 @@ struct NcclFacts {
   std::optional<std::string> nvls;  // "on" or "off"
   /// Inside hosts: "P2P" or "P2P,SHM"; between hosts: "NET".
   std::optional<std::string> transport, transport_between_hosts;
-  std::vector<NcclLink> links;  // links between ranks; those inside a host without P2P are first; at most max_stored_links
+  std::vector<NcclLink>
+      links;  // links between ranks; those inside a host without P2P are first; at most max_stored_links
   int links_left_out = 0;
 };
 
@@ -212,6 +214,7 @@ struct Context {
   std::map<std::string, std::string> environment;
   NcclFacts nccl;
   std::map<std::string, std::string> algorithms;  // by key: tuning choices, in words of the backend
+  std::map<std::string, ProductTiling> products;  // by key: how the choices divide their products
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if a fault was injected
   std::optional<std::string> telemetry;  // "every 10 ms", "off", or why there is no telemetry; null on the host backend
@@ -236,6 +239,7 @@ void members(Archive& archive, Context& c) {
       .younger("argv", c.argv)("ranks", c.ranks)
       .younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
+  archive.unless("products", c.products);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
   archive.unless("dead_ranks", c.dead_ranks);
   archive.unless("lost_hosts", c.lost_hosts).unless("absent", c.absent).unless("start_attempts", c.start_attempts, 1);

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/facts.hpp"
 #include "kernels/cuda/gemm_type.hpp"
+#include "kernels/cuda/ranges.hpp"
 #include "kernels/transformer/attention_choice.hpp"
 #include "kernels/transformer/cuda/quantize.hpp"
 
@@ -200,7 +201,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       tensor_(shape.tensor),
       tensor_rank_(shape.tensor_rank),
       shares_state_(shape.ranks > 1 && shape.shard != training::Shard::none),
-      products_(gpu, settings.tuning),
+      products_(gpu),
       most_slots_(segments_of(shape)),
       most_partials_(partials_needed(most_slots_)),
       columns_{nullptr, column_partials(shape, column_parts(gpu.multiprocessors())),
@@ -617,6 +618,21 @@ void CudaOps::record_point(std::size_t number) {
 
 double CudaOps::milliseconds_between(std::size_t from, std::size_t to) {
   return from == to ? 0 : elapsed(points_.at(from), points_.at(to));
+}
+
+void CudaOps::begin_part(const std::string& name, PartClass part_class, std::size_t number) {
+  begin_range(name, part_class);
+  if (kernel_times_) kernel_times_->begin_part(number);
+}
+
+void CudaOps::end_part() {
+  if (kernel_times_) kernel_times_->end_part();
+  end_range();
+}
+
+std::optional<std::vector<double>> CudaOps::kernel_times(std::size_t parts) {
+  const auto recording = std::move(kernel_times_);
+  return recording ? recording->milliseconds(parts) : std::nullopt;
 }
 
 std::optional<double> CudaOps::cycles(const std::function<void()>& queue) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/kernel_times.hpp"
 #include "kernels/cuda/pinned.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/host_memory.hpp"
@@ -27,7 +29,6 @@ enum class AttentionKind { best, plain, cudnn };
 struct CudaOpsSettings {
   AttentionKind attention = AttentionKind::best;
   bool deterministic = true;  // for the attention gradient of `cudnn`; everything else is always deterministic
-  ProductTuning tuning = {};
 };
 
 /// An additional stream, with functions to order its work relative to other streams.
@@ -107,7 +108,9 @@ class CudaOps {
   void start_tuning(const Choices& remembered = {}, const TuningShare& share = {}) {
     products_.start_tuning(remembered, share);
   }
-  bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
+  bool finish_tuning(Group& group, Choices* chosen = nullptr, Tilings* tilings = nullptr) {
+    return products_.finish_tuning(group, chosen, tilings);
+  }
   std::size_t used_bytes() const;  // memory of the GPU in use by all processes
   Metrics metrics() const;
 
@@ -170,6 +173,10 @@ class CudaOps {
   double exchange_wait();
   void record_point(std::size_t number);
   double milliseconds_between(std::size_t from, std::size_t to);
+  void start_kernel_times() { kernel_times_ = KernelTimes::start(); }
+  void begin_part(const std::string& name, PartClass, std::size_t number);
+  void end_part();
+  std::optional<std::vector<double>> kernel_times(std::size_t parts);
   std::optional<double> cycles(const std::function<void()>& queue);
 
   // Properties of the implementation
@@ -221,6 +228,7 @@ class CudaOps {
   std::vector<std::array<Event, 2>> waits_;  // before and after each wait of a step
   std::size_t waited_ = 0;                   // number of waits of the last step
   std::vector<Event> points_;
+  std::unique_ptr<KernelTimes> kernel_times_;  // only while steps are profiled
   CycleCounter counter_;
   std::array<Recording, 2> recordings_;  // of the repeated parts
 };

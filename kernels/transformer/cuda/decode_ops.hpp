@@ -56,7 +56,9 @@ class DecodeOps {
   void gather(Matrix<const Element> own, Matrix<Element> all) const;
 
   void start_tuning(const Choices& remembered, const TuningShare& share) { products_.start_tuning(remembered, share); }
-  bool finish_tuning(Group& group, Choices* chosen) { return products_.finish_tuning(group, chosen); }
+  bool finish_tuning(Group& group, Choices* chosen, Tilings* tilings) {
+    return products_.finish_tuning(group, chosen, tilings);
+  }
   /// Records what `queue` queues as one CUDA graph, and queues the graph.
   void record(const std::function<void()>& queue) { recording_.record(gpu_.stream(), 1, queue); }
   void replay() const { recording_.replay(gpu_.stream(), 1); }

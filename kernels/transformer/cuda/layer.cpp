@@ -53,7 +53,9 @@ class LayerOps {
   }
   void synchronize() const { gpu_.synchronize(); }
   void start_tuning(const Choices& remembered, const TuningShare& share) { products_.start_tuning(remembered, share); }
-  bool finish_tuning(Group& group, Choices* chosen) { return products_.finish_tuning(group, chosen); }
+  bool finish_tuning(Group& group, Choices* chosen, Tilings* tilings) {
+    return products_.finish_tuning(group, chosen, tilings);
+  }
   std::uint64_t digest(const void* from, std::size_t bytes) const {
     return *digest_of(gpu_, View(const_cast<void*>(from), bytes));
   }

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gemm_type.hpp"
+#include "kernels/cuda/tiling.hpp"
 #include "kernels/cuda/tuner.hpp"
 
 namespace shakedown::cuda {
@@ -17,6 +18,8 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr std::uintptr_t best_alignment = 256;
+constexpr int max_proposals = 12;  // of cuBLASLt for one product
+constexpr Tuning product_tuning{.seconds = 0.25, .sustained = 0.12};
 
 std::uint32_t alignment_of(const void* address) {
   const auto value = std::bit_cast<std::uintptr_t>(address) | best_alignment;
@@ -120,13 +123,12 @@ std::string text(const MatmulShape& shape) {
       shape.bias ? " bias" : "", shape.adds ? " add" : "", shape.gelu ? " gelu" : "");
 }
 
-Products::Products(const Gpu& gpu, const ProductTuning& tuning)
-    : gpu_(gpu), tuning_settings_(tuning), blas_(make_blas()) {}
+Products::Products(const Gpu& gpu) : gpu_(gpu), blas_(make_blas()) {}
 
 Products::Plan Products::make_plan(const MatmulShape& shape) const {
   Plan plan{Matmul(blas_.get(), shape), {}};
   auto status = CUBLAS_STATUS_SUCCESS;
-  plan.candidates = plan.product.propose(tuning_settings_.candidates, status);
+  plan.candidates = plan.product.propose(max_proposals, status);
   if (is_thin(shape)) add_splits(plan.product, plan.candidates);
   if (plan.candidates.empty()) {
     throw Unsupported("cuBLASLt has no algorithm for the product " + text(shape) + " (" +
@@ -157,9 +159,7 @@ Products::Plan& Products::plan_for(const MatmulShape& shape, const MatmulOperand
   const auto try_candidate = [&](std::size_t i) {
     return plan.product.enqueue(plan.candidates[i], operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
   };
-  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate,
-                             {.seconds = tuning_settings_.seconds, .sustained = tuning_settings_.sustained})
-                    .value_or(0);
+  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate, product_tuning).value_or(0);
   return plan;
 }
 
@@ -192,7 +192,7 @@ void Products::start_tuning(const Choices& remembered, const TuningShare& share)
   share_ = share;
 }
 
-bool Products::finish_tuning(Group& group, Choices* chosen) {
+bool Products::finish_tuning(Group& group, Choices* chosen, Tilings* tilings) {
   tuning_ = false;
   // The loop below is collective for each plan. Ranks with different plans would wait for each other forever.
   std::string keys;
@@ -214,6 +214,9 @@ bool Products::finish_tuning(Group& group, Choices* chosen) {
     plan.chosen = 0;
     plan.turn.reset();
     if (chosen != nullptr) (*chosen)[choice_key(shape)] = to_text({0, 0, algorithm});
+    // D in row-major order is the transposed product of cuBLASLt.
+    const auto tiling = tiling_of(algorithm, shape, gpu_.multiprocessors());
+    if (tilings != nullptr && tiling) (*tilings)[choice_key(shape)] = tiling->transposed();
   }
   if (!group.all(runs_here)) {
     throw Unsupported(

@@ -34,18 +34,11 @@ void require_quantized_products(const Gpu&);
 /// transposed, types and additions; "fp8" for quantized rows, "exact" if their sums are accumulated in f32.
 std::string text(const MatmulShape&);
 
-/// Limits of the search for the fastest algorithm of one product.
-struct ProductTuning {
-  int candidates = 12;      // the number of cuBLASLt's proposals to try, most likely first
-  double seconds = 0.25;    // time for turns of all candidates
-  double sustained = 0.12;  // time for each of the closest candidates alone
-};
-
 class Products {
  public:
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-  explicit Products(const Gpu&, const ProductTuning& = {});
+  explicit Products(const Gpu&);
 
   /// Sets the workspace: workspace_bytes of device memory, aligned to 256 bytes.
   void use_workspace(void* workspace) { workspace_ = workspace; }
@@ -61,10 +54,11 @@ class Products {
   /// with the most likely candidate in one turn. D is then invalid if C and D are the same matrix.
   void start_tuning(const Choices& remembered = {}, const TuningShare& = {});
   /// Ends tuning. All ranks adopt the choice of the rank that tuned a product, so that they do the same work and get
-  /// the same bits; the choices are added to `chosen`. Returns false if a remembered choice is slower on the slowest
+  /// the same bits; the choices are added to `chosen`, and how
+  /// they divide D to `tilings`. Returns false if a remembered choice is slower on the slowest
   /// rank; the caller must then tune again without remembered choices. Collective. Errors: Unsupported, on all ranks
   /// together; std::runtime_error if ranks have used different products.
-  bool finish_tuning(Group&, Choices* chosen = nullptr);
+  bool finish_tuning(Group&, Choices* chosen = nullptr, Tilings* tilings = nullptr);
 
   struct Plan {
     Matmul product;
@@ -82,7 +76,6 @@ class Products {
   void run(const MatmulShape&, const MatmulOperands&);
 
   const Gpu& gpu_;
-  ProductTuning tuning_settings_;
   BlasHandle blas_;
   void* workspace_ = nullptr;
   bool tuning_ = false;

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/host/buffer.hpp"
@@ -51,7 +53,7 @@ class HostOps {
     together_ = together;
   }
   void start_tuning(const Choices& = {}, const TuningShare& = {}) {}
-  bool finish_tuning(Group&, Choices* = nullptr) { return true; }
+  bool finish_tuning(Group&, Choices* = nullptr, Tilings* = nullptr) { return true; }
   std::size_t used_bytes() const;
   Metrics metrics() const { return {}; }
 
@@ -125,6 +127,10 @@ class HostOps {
   double milliseconds_between(std::size_t from, std::size_t to) const {
     return std::chrono::duration<double, std::milli>(points_.at(to) - points_.at(from)).count();
   }
+  void start_kernel_times() {}
+  void begin_part(const std::string&, PartClass, std::size_t) {}
+  void end_part() {}
+  std::optional<std::vector<double>> kernel_times(std::size_t) { return std::nullopt; }
   std::optional<double> cycles(const std::function<void()>& queue) {
     queue();
     return std::nullopt;
