@@ -179,7 +179,7 @@ const FlagTable rows{
      "settings to compare, such as NCCL_ALGO=Ring+NCCL_PROTO=LL,NCCL_NTHREADS=512", variable_settings},
     {"--time", "=S", "tune", "start no launch after S seconds (600)", seconds},
     {"--against", "=KEY:VALUE", steps, "compare each row with another value of batch, seq, retain, tp, ..."},
-    {"--profile", "", steps, "also divide the time of five more steps by class of operation"},
+    {"--profile", "", "measure bench_all " + steps, "also divide the time of five more steps by class of operation"},
     {"--trace", "=FILE", steps, "with the times of --profile, write each operation to FILE as a Chrome trace"},
     {"--dcgm", "=1|2|3", runs, "run dcgmi diag of this level in pre-flight (SHAKEDOWN_DCGM)", one_of},
     {"--shared-folder", "=DIR", runs,

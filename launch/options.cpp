@@ -96,6 +96,10 @@ void check_contradictions(const AcceptOptions& options) {
   if (std::ranges::find(options.families, "storage") != options.families.end() && options.storage_dir.empty()) {
     throw InputError("--families: storage needs --storage-dir=DIR, a folder that all hosts share");
   }
+  const bool has_steps = options.families.empty() || std::ranges::any_of(options.families, has_training_steps);
+  if (options.profile && !has_steps) {
+    throw InputError("--profile divides training steps: add train_step or lora_step to --families");
+  }
   if (options.again && (options.soak_s || options.resume || options.scaling || !options.families.empty())) {
     throw InputError("--again cannot be combined with --families, --for, --resume or --scaling");
   }
@@ -149,6 +153,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   if (const auto nccl = environment("SHAKEDOWN_NCCL").value_or(""); !nccl.empty()) options.nccl = nccl_library(nccl);
   given("--backend", options.backend)("--chip", options.chip);
   given("--tier", options.tier)("--families", options.families)("--plan", options.plan)("--retune", options.retune);
+  given("--profile", options.profile);
   given("--ranks", options.planned_ranks);
   given("--results", options.results)("--folder", options.folder)("--keep", options.keep)("--resume", options.resume);
   given("--timeout", options.timeout)("--startup-timeout", options.startup_timeout)("--dcgm", options.dcgm);

@@ -36,6 +36,7 @@ struct AcceptOptions {
   std::optional<std::string> again;   // --again: the run whose failures are repeated; empty: the last one
   std::vector<std::string> families;  // empty: all families
   bool despite_preflight = false, plan = false, retune = false;
+  bool profile = false;                          // --profile: divides the time of training steps by class
   std::optional<std::filesystem::path> results;  // parent of the run folders
   std::optional<std::filesystem::path> folder;   // folder of this run; empty: the program makes a new one
   std::string run_id;                            // empty: the program makes one
@@ -60,6 +61,9 @@ struct AcceptOptions {
   std::vector<std::string> flags;                              // words that a resumed soak uses again
   Arguments judge;
 };
+
+/// True for the families that --profile divides.
+inline bool has_training_steps(const std::string& family) { return family == "train_step" || family == "lora_step"; }
 
 /// Returns the folder of the shipped profiles.
 std::filesystem::path shipped_profiles();

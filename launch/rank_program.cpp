@@ -163,6 +163,7 @@ Words command_of(const AcceptOptions& options, const Launch& launch, const Progr
     command.push_back("--thresholds=" + fs::absolute(thresholds).string());
   }
   if (options.retune) command.push_back("--retune");
+  if (options.profile && (name == resident || has_training_steps(name))) command.push_back("--profile");
   if (options.waiting) {
     Words ids;
     for (const int id : *options.waiting) ids.push_back(std::to_string(id));

@@ -58,6 +58,12 @@ std::string unjudged(const Verdict& verdict) {
                         markdown_rest(all, std::min(all, max_good_rows));
 }
 
+std::string step_times(const Verdict& verdict) {
+  std::string rows;
+  for (const auto& [step, part, ms, share] : step_time_rows(verdict)) rows += markdown_row({step, part, ms, share});
+  return rows.empty() ? "" : "\n" + markdown_head({"profiled step", "time of", "ms", "share"}) + rows;
+}
+
 std::string details(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "\n<details><summary>" + title + "</summary>\n\n" + body + "\n</details>\n";
 }
@@ -103,6 +109,7 @@ std::string markdown_text(const Verdict& verdict) {
   const std::string bad = table(unexplained_findings(verdict), max_bad_rows);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   if (is_good(verdict.state)) out += figures(verdict);
+  out += step_times(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
   return out + details("Findings that the causes explain", explained_table(verdict)) +
          details("Good findings", good_table(verdict)) + details(unjudged_text(verdict), unjudged(verdict));

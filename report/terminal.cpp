@@ -248,6 +248,15 @@ std::string scaling(const Verdict& verdict, TerminalStyle style) {
   return table.text(style.table());
 }
 
+// Prints the time of profiled steps by class.
+std::string step_times(const Verdict& verdict, TerminalStyle style) {
+  const auto rows = step_time_rows(verdict);
+  if (rows.empty()) return "";
+  Table table({{"profiled step"}, {"time of"}, {"ms"}, {"share"}});
+  for (const auto& [step, part, ms, share] : rows) table.add_words({step, part, ms, share});
+  return table.text(style.table());
+}
+
 // Prints each GPU compared with stored GPUs of its model.
 std::string compared_gpus(const Verdict& verdict, TerminalStyle style) {
   if (verdict.compared_gpus.empty() || !style.all) return "";
@@ -294,7 +303,7 @@ std::string good_text(const Verdict& verdict, TerminalStyle style) {
   std::string rest = printable(waivers(verdict)) + unjudged(verdict, style) + printable(judgements_text(verdict));
   rest = rest.substr(0, rest.find_last_not_of('\n') + 1) + "\n" + fleet(verdict, style);
   return joined_blocks({culprits_text(verdict, style), printable(warnings(verdict)), figures(verdict, style),
-                        scaling(verdict, style), rest, notes(verdict)});
+                        scaling(verdict, style), step_times(verdict, style), rest, notes(verdict)});
 }
 
 Tone tone_of(Trend trend) {
@@ -340,8 +349,8 @@ std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
   const auto block = [](const std::string& text) { return text.empty() ? "" : "\n" + text; };
   return headline + "\n" + culprits_text(verdict, style) + findings(verdict, style) +
          printable(reasons(verdict, style)) + block(unjudged(verdict, style)) + block(scaling(verdict, style)) +
-         block(compared_gpus(verdict, style)) + "\n" + printable(judgements_text(verdict)) + fleet(verdict, style) +
-         notes(verdict) + last;
+         block(step_times(verdict, style)) + block(compared_gpus(verdict, style)) + "\n" +
+         printable(judgements_text(verdict)) + fleet(verdict, style) + notes(verdict) + last;
 }
 
 std::string terminal_text(const Regression& regression, TerminalStyle style) {

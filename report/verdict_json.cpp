@@ -142,6 +142,16 @@ void members(Archive& archive, GpuComparison& of) {
 }
 
 template <class Archive>
+void members(Archive& archive, StepTimes& times) {
+  archive("key", times.key)("rank", times.rank);
+  for (std::size_t i = 0; i < times.class_ms.size(); ++i) {
+    archive((std::string(words(PartClass{})[i]) + "_ms").c_str(), times.class_ms[i]);
+  }
+  archive("fixed_ms", times.fixed_ms)("profiled_ms", times.whole_ms);
+  archive("profile_cost_percent", times.cost_percent)("profile_source", times.source);
+}
+
+template <class Archive>
 void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   if constexpr (std::same_as<Archive, Writer>) archive("headline", text_and_next(headline_of(v)));
@@ -164,6 +174,7 @@ void members(Archive& archive, Verdict& v) {
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
   archive.younger("scaling", v.scaling).younger("compared_gpus", v.compared_gpus);
+  archive.unless("step_times", v.step_times);
 }
 
 namespace {

@@ -197,6 +197,25 @@ std::vector<std::string> standing_off_text(const Verdict& verdict) {
   return texts;
 }
 
+std::vector<std::array<std::string, 4>> step_time_rows(const Verdict& verdict) {
+  std::vector<std::array<std::string, 4>> rows;
+  for (const StepTimes& times : verdict.step_times) {
+    const auto add = [&](std::string of, double ms) {
+      const double percent = times.whole_ms > 0 ? 100 * ms / times.whole_ms : 0;
+      rows.push_back({rows.empty() || rows.back()[1].starts_with("whole") ? times.key.text() : "", std::move(of),
+                      fmt::format("{:.2f}", ms), fmt::format("{:.1f} %", percent)});
+    };
+    for (std::size_t i = 0; i < times.class_ms.size(); ++i) {
+      add(std::string(words(PartClass{})[i]), times.class_ms[i]);
+    }
+    add("between operations", times.fixed_ms);
+    add(fmt::format("whole step of rank {}, {}{:+.1f} % by the profile", times.rank,
+                    times.source.empty() ? "" : "timed by " + times.source + ", ", times.cost_percent),
+        times.whole_ms);
+  }
+  return rows;
+}
+
 std::string change_text(const Change& change) {
   if (!change.percent) return "-";
   const std::string estimate = fmt::format("{:+.1f} %", *change.percent);

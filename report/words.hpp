@@ -1,6 +1,7 @@
 // The table cells of a finding or a change. All renderers use the same wording.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,10 @@ std::vector<std::string> levels_text(const Verdict&);
 /// Returns one line for each outlier of the fleet: "rack r7 (64 GPUs): 2.3 % slower than the others in gemm, 8 C
 /// hotter".
 std::vector<std::string> standing_off_text(const Verdict&);
+
+/// Returns {"lora_step/...", "gemm", "231.90", "52.1 %"} for each class of time of the profiled steps, and a line for
+/// each whole step that says what timed it.
+std::vector<std::array<std::string, 4>> step_time_rows(const Verdict&);
 
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
 std::string trend_text(const Change&);   // "worse", "inconclusive: launches differ by 0.9 %: ..."

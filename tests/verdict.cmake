@@ -57,7 +57,7 @@ add_dependencies(families_test families_table)
 
 shakedown_test(terminal_test unit PROGRAM report_tests SOURCES report/terminal_test.cpp LIBRARIES results_builder shakedown::report)
 shakedown_test(report_test unit PROGRAM report_tests
-  SOURCES report/report_test.cpp report/node_commands_test.cpp report/html_test.cpp report/again_test.cpp report/costs_test.cpp report/products_test.cpp report/tables_test.cpp LIBRARIES yaml-cpp::yaml-cpp)
+  SOURCES report/report_test.cpp report/node_commands_test.cpp report/html_test.cpp report/again_test.cpp report/costs_test.cpp report/products_test.cpp report/step_times_test.cpp report/tables_test.cpp LIBRARIES yaml-cpp::yaml-cpp)
 shakedown_test(headline_test unit PROGRAM report_tests SOURCES report/headline_test.cpp report/rehearse_test.cpp
   LIBRARIES shakedown::rehearsal)
 shakedown_nightly(rehearse report_tests --gtest_filter=Rehearsal.*)

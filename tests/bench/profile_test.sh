@@ -57,6 +57,7 @@ run 0 mpi -np 2 "$build/bench/bench_train_step" "${flags[@]}" --benchmark_filter
 expect "the trace of two ranks agrees with their rows" agrees 2
 run 0 "$build/bench/bench_lora_step" --backend=host --profile --benchmark_filter=f64 --benchmark_out=alone.json
 expect "--profile needs no trace" grep -q '"gemm_ms"' alone.json
+expect "the row says what timed its operations" grep -A1 '"profile_source"' alone.json
 run 0 "$build/bench/bench_lora_step" --backend=host --benchmark_filter=f64 --benchmark_out=plain.json
 expect "a run without --profile has no classes" eval '! grep -q "\"gemm_ms\"" plain.json'
 run 2 "$build/bench/bench_gemm" --backend=host --profile

@@ -10,6 +10,7 @@
 #include "thresholds/culprits/fleet_lines.hpp"
 #include "thresholds/findings/diagnosis.hpp"
 #include "thresholds/history/scaling.hpp"
+#include "thresholds/judge/step_times.hpp"
 #include "thresholds/rules/rules.hpp"
 
 namespace shakedown {
@@ -71,6 +72,7 @@ struct Verdict {
   /// Figures of benchmarks that were also measured with other numbers of nodes or ranks.
   std::vector<ScalingPoint> scaling;
   std::vector<GpuComparison> compared_gpus;  // with stored GPUs of their model
+  std::vector<StepTimes> step_times;         // of profiled training steps
   std::vector<std::string> notes;            // notes for the user about the judgement
 
   /// True if a part of the whole run was not requested.
