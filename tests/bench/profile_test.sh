@@ -57,11 +57,17 @@ run 0 mpi -np 2 "$build/bench/bench_train_step" "${flags[@]}" --benchmark_filter
 expect "the trace of two ranks agrees with their rows" agrees 2
 run 0 "$build/bench/bench_lora_step" --backend=host --profile --benchmark_filter=f64 --benchmark_out=alone.json
 expect "--profile needs no trace" grep -q '"gemm_ms"' alone.json
-expect "the row says what timed its operations" grep -A1 '"profile_source"' alone.json
+expect "the row says what timed its operations" grep -qE '"profile_source": ?\["events"\]' alone.json
 run 0 "$build/bench/bench_lora_step" --backend=host --benchmark_filter=f64 --benchmark_out=plain.json
 expect "a run without --profile has no classes" eval '! grep -q "\"gemm_ms\"" plain.json'
 run 2 "$build/bench/bench_gemm" --backend=host --profile
-expect "a family without steps refuses --profile in one line" says '^shakedown: --profile: .*bench_lora_step, bench_train_step$'
+expect "a family without steps refuses --profile in one line" says '^shakedown: --profile: .*bench_lora_step, bench_train_step'
+run 2 "$build/bin/shakedown" measure --backend=host --families=gemm --profile
+expect "measure refuses --profile without a family that has steps" says '^error: --profile .*train_step or lora_step'
+run 0 "$build/bin/shakedown" measure --backend=host --families=lora_step --profile --folder=run
+run 3 "$build/bin/shakedown" report --results=run --markdown=run.md --verdict=run.json
+expect "the report of measure --profile lists the classes of a step" prints '^lora_step/model:tiny.* gemm +[0-9.]+ +[0-9.]+ %'
+expect "  so do its other forms" eval 'grep -q "^| lora.*| gemm |" run.md && grep -q "\"gemm_ms\": [0-9]" run.json'
 run not0 "$build/bench/bench_lora_step" --backend=host --trace=missing/trace.json
 expect "a folder that does not exist is refused before the measurement" says 'missing/trace.json: .*\(--trace\)'
 finish
