@@ -7,7 +7,8 @@
 namespace shakedown {
 
 void Field::refuse(const std::string& what) const {
-  throw InputError(file_->string() + ": " + (where_.empty() ? "" : where_ + ": ") + what);
+  const std::string where = path();
+  throw InputError(file_->string() + ": " + (where.empty() ? "" : where + ": ") + what);
 }
 
 void Field::require_object() const {
@@ -17,15 +18,15 @@ void Field::require_object() const {
 Field Field::operator[](const char* name) const {
   require_object();
   const auto member = value_->find(name);
-  if (member == value_->end()) Field(*file_, path_of(name), *value_).refuse("is missing");
-  return {*file_, path_of(name), *member, origin_};
+  if (member == value_->end()) Field(*this, name, 0, *value_).refuse("is missing");
+  return {*this, name, 0, *member};
 }
 
 std::optional<Field> Field::find(const char* name) const {
   require_object();
   const auto member = value_->find(name);
   if (member == value_->end() || member->is_null()) return std::nullopt;
-  return Field(*file_, path_of(name), *member, origin_);
+  return Field(*this, name, 0, *member);
 }
 
 std::string Field::text() const {
@@ -61,7 +62,12 @@ std::uint64_t Field::unsigned_integer() const {
   return value_->get<std::uint64_t>();
 }
 
-std::string Field::path_of(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
+std::string Field::path() const {
+  if (parent_ == nullptr) return name_;
+  const std::string around = parent_->path();
+  if (name_ == nullptr) return around + "[" + std::to_string(index_) + "]";
+  return around.empty() ? name_ : around + "." + name_;
+}
 
 void Reader::read_column(const Field& field, RankValues& values) {
   values.clear();

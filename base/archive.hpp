@@ -33,7 +33,9 @@
 
 namespace shakedown {
 
-/// A member of a document, together with its path, so that an error can name the file and the member.
+/// A member of a document, together with its path, so that an error can name the file and the member. The path is a
+/// chain of pointers to the fields around it, which must outlive it: most paths are never shown, and a text of each
+/// would take a tenth of the time to read a result file.
 class Field {
  public:
   using json = nlohmann::json;
@@ -42,10 +44,11 @@ class Field {
   /// error must not imitate another line of the output. A string from a rank is not changed.
   enum class Origin { file, rank };
 
-  Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)
-      : file_(&file), where_(std::move(where)), value_(&value), origin_(origin) {}
+  /// `name` is the path of the value in the document; empty for the document itself.
+  Field(const std::filesystem::path& file, const char* name, const json& value, Origin origin = Origin::file)
+      : file_(&file), name_(name), value_(&value), origin_(origin) {}
   /// Deleted, because the object keeps a pointer to the path.
-  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;
+  Field(std::filesystem::path&&, const char*, const json&, Origin = Origin::file) = delete;
 
   const std::filesystem::path& file() const { return *file_; }
   const json& value() const { return *value_; }
@@ -57,12 +60,21 @@ class Field {
   Field operator[](const char* name) const;
   /// Returns the member; nullopt if it is absent or null.
   std::optional<Field> find(const char* name) const;
+  /// Returns an element of an array, which must have it.
+  Field element(std::size_t index) const { return {*this, nullptr, index, (*value_)[index]}; }
 
   template <class Visitor>
   void each(Visitor visit) const {
     if (!value_->is_array()) refuse("expected an array");
-    std::size_t i = 0;
-    for (const json& item : *value_) visit(Field(*file_, where_ + "[" + std::to_string(i++) + "]", item, origin_));
+    for (std::size_t i = 0; i < value_->size(); ++i) visit(element(i));
+  }
+  /// Calls `visit` with the name and the field of each member of an object.
+  template <class Visitor>
+  void each_member(Visitor visit) const {
+    require_object();
+    for (const auto& [name, item] : value_->get_ref<const json::object_t&>()) {
+      visit(name, Field(*this, name.c_str(), 0, item));
+    }
   }
 
   std::string text() const;
@@ -73,10 +85,16 @@ class Field {
   std::uint64_t unsigned_integer() const;
 
  private:
-  std::string path_of(const char* name) const;
+  Field(const Field& parent, const char* name, std::size_t index, const json& value)
+      : file_(parent.file_), parent_(&parent), name_(name), index_(index), value_(&value), origin_(parent.origin_) {}
+
+  /// Returns "context.shakedown.ranks[3].host"; empty for the document itself.
+  std::string path() const;
 
   const std::filesystem::path* file_;
-  std::string where_;
+  const Field* parent_ = nullptr;
+  const char* name_;       // null for an element of an array
+  std::size_t index_ = 0;  // of an element
   const json* value_;
   Origin origin_;
 };
@@ -186,8 +204,9 @@ class Reader {
       field.each([&](const Field& item) { value.insert(read_as<typename T::value_type>(item)); });
     } else if constexpr (is_a<T, std::map>) {
       value.clear();
-      field.require_object();
-      for (const auto& [name, item] : field.value().items()) read(field[name.c_str()], value[name]);
+      field.each_member([&](const std::string& name, const Field& item) {
+        read(item, value.emplace_hint(value.end(), name, typename T::mapped_type())->second);
+      });
     } else if constexpr (std::same_as<T, bool>) {
       value = field.boolean();
     } else if constexpr (std::is_enum_v<T>) {

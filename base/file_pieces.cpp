@@ -24,17 +24,19 @@ FilePieces::FilePieces(const std::filesystem::path& file) : file_(file), in_(nul
   if (!in_) refuse();
   const auto size = std::filesystem::file_size(file, error);
   size_ = error ? 0 : static_cast<std::size_t>(size);
-  // One byte more than the size of a small file, so that one read is enough.
-  constexpr std::size_t min_piece_bytes = 4096, max_piece_bytes = std::size_t{1} << 20;
-  piece_.resize(std::clamp(size_ + 1, min_piece_bytes, max_piece_bytes));
+  // One byte more than the size of a small file, so that one read is enough. The C library returns larger blocks to the
+  // system when they are freed, and would ask for them again for each file.
+  constexpr std::size_t min_piece_bytes = 4096, max_piece_bytes = std::size_t{1} << 15;
+  piece_bytes_ = std::clamp(size_ + 1, min_piece_bytes, max_piece_bytes);
+  piece_ = std::make_unique_for_overwrite<char[]>(piece_bytes_);
 }
 
 std::string_view FilePieces::next() {
   if (std::feof(in_.get()) != 0) return {};
   const TimedCall call("read", file_);
-  const auto count = std::fread(piece_.data(), 1, piece_.size(), in_.get());
+  const auto count = std::fread(piece_.get(), 1, piece_bytes_, in_.get());
   if (std::ferror(in_.get()) != 0) refuse();
-  return {piece_.data(), count};
+  return {piece_.get(), count};
 }
 
 void FilePieces::refuse() const { refuse_to_read(file_, {errno, std::generic_category()}); }

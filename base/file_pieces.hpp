@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 namespace shakedown {
 
@@ -28,7 +27,8 @@ class FilePieces {
   std::filesystem::path file_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> in_;
   std::size_t size_ = 0;
-  std::vector<char> piece_;
+  std::size_t piece_bytes_ = 0;
+  std::unique_ptr<char[]> piece_;  // not a vector, which would set each byte to zero
 };
 
 }  // namespace shakedown

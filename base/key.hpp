@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <compare>
 #include <concepts>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -44,16 +46,18 @@ class Key {
   Key& set(std::string_view name, const std::optional<Value>& value) {
     return value ? set(name, *value) : *this;
   }
+  /// Sets the values of several parts with one copy of the key.
+  Key& set_all(std::initializer_list<std::pair<std::string_view, std::string>> values);
   /// Appends a part only if its value differs from the default. A new variant then does not change existing keys.
   template <class Value>
   Key& set_unless(const std::type_identity_t<Value>& usual, std::string_view name, const Value& value) {
     return value == usual ? *this : set(name, value);
   }
 
-  const std::string& family() const { return family_; }
-  const std::vector<Part>& parts() const& { return parts_; }
-  std::vector<Part> parts() && { return std::move(parts_); }
-  const std::string& text() const { return text_; }
+  const std::string& family() const { return content().family; }
+  const std::vector<Part>& parts() const& { return content().parts; }
+  std::vector<Part> parts() && { return content().parts; }
+  const std::string& text() const { return content().text; }
 
   /// Returns the value of a part; empty if the key does not have it.
   std::string_view part(std::string_view name) const;
@@ -63,26 +67,34 @@ class Key {
   Key with(std::string_view name, std::string_view value) const;
 
   /// Converts to text for files and messages, which only need the name of the measurement.
-  operator const std::string&() const { return text_; }
-  operator std::string_view() const { return text_; }
+  operator const std::string&() const { return text(); }
+  operator std::string_view() const { return text(); }
 
-  friend bool operator==(const Key& a, const Key& b) { return a.text_ == b.text_; }
-  friend auto operator<=>(const Key& a, const Key& b) { return a.text_ <=> b.text_; }
+  friend bool operator==(const Key& a, const Key& b) { return a.content_ == b.content_ || a.text() == b.text(); }
+  friend auto operator<=>(const Key& a, const Key& b) {
+    return a.content_ == b.content_ ? std::strong_ordering::equal : a.text() <=> b.text();
+  }
   template <KeyText Text>
   friend bool operator==(const Key& a, const Text& b) {
-    return a.text_ == std::string_view(b);
+    return a.text() == std::string_view(b);
   }
   template <KeyText Text>
   friend auto operator<=>(const Key& a, const Text& b) {
-    return std::string_view(a.text_) <=> std::string_view(b);
+    return std::string_view(a.text()) <=> std::string_view(b);
   }
-  friend std::ostream& operator<<(std::ostream& out, const Key& key) { return out << key.text_; }
+  friend std::ostream& operator<<(std::ostream& out, const Key& key) { return out << key.text(); }
 
  private:
-  Key& put(std::string_view name, std::string value);
+  struct Content {
+    std::string text, family;
+    std::vector<Part> parts;
+  };
 
-  std::string text_, family_;
-  std::vector<Part> parts_;
+  Key& put(std::string_view name, std::string value) { return set_all({{name, std::move(value)}}); }
+  const Content& content() const { return content_ ? *content_ : no_content(); }
+  static const Content& no_content();
+
+  std::shared_ptr<const Content> content_;  // shared by copies, of which a judgement makes 100,000; null: no text
 };
 
 /// Returns the family of a key: "gemm" for "gemm/dtype:bf16".

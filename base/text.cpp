@@ -45,7 +45,12 @@ bool is_invisible(std::string_view character) {
 
 std::string printable(std::string_view text) {
   std::string out;
-  while (!text.empty()) {
+  while (true) {
+    // Nearly all characters are of this kind, so they are copied together.
+    const auto other = std::find_if(text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; });
+    out.append(text.begin(), other);
+    text.remove_prefix(static_cast<std::size_t>(other - text.begin()));
+    if (text.empty()) return out;
     const std::size_t length = sequence(text);
     const auto c = static_cast<unsigned char>(text.front());
     if (length == 0 || (c < 0x20 && c != '\n') || c == 0x7f || (length > 1 && is_invisible(text.substr(0, length)))) {
@@ -55,7 +60,6 @@ std::string printable(std::string_view text) {
     }
     text.remove_prefix(length == 0 ? 1 : length);
   }
-  return out;
 }
 
 std::string one_line(std::string_view text) {

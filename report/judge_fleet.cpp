@@ -25,9 +25,10 @@ namespace fs = std::filesystem;
 
 constexpr int max_depth = 3;  // DIR/JOB/NODE/RUN
 
-/// A run that was found, but of which only the beginning has been read.
+/// A run that was found. Its hosts and the time of its start are read from one of its files before it is judged.
 struct Candidate {
-  fs::path folder;
+  fs::path folder, file;
+  std::size_t left_out_before = 0;  // number of folders that were left out before it was found
   std::string started;
   std::vector<std::string> hosts;
 };
@@ -38,22 +39,45 @@ struct Found {
   std::vector<fs::path> empty_nodes;  // folders of nodes that contain no run
 };
 
-void peek(const fs::path& folder, const std::vector<fs::path>& files, Found& found) {
-  const auto preflight = std::find(files.begin(), files.end(), folder / "preflight.json");
-  try {
-    const Context context = read_results(preflight == files.end() ? files.front() : *preflight).context;
-    std::set<std::string> hosts;
-    for (const RankFacts& rank : context.ranks) hosts.insert(rank.host);
-    found.runs.push_back({folder, context.started, {hosts.begin(), hosts.end()}});
-  } catch (const InputError& error) {
-    found.left_out.push_back({folder, error.what()});
+void peek(Candidate& run) {
+  const Context context = read_results(run.file).context;
+  std::set<std::string> hosts;
+  for (const RankFacts& rank : context.ranks) hosts.insert(rank.host);
+  run.started = context.started;
+  run.hosts.assign(hosts.begin(), hosts.end());
+}
+
+/// Reads one file of each run with several threads. Leaves out runs whose file cannot be used.
+void peek_at_all(Found& found) {
+  std::vector<std::string> errors(found.runs.size());
+  in_threads(
+      numbers_below(errors.size()), [&](std::size_t i) { errors[i] = input_error_of([&] { peek(found.runs[i]); }); },
+      max_reading_threads);
+  std::vector<Candidate> runs;
+  std::vector<UnusedRun> left_out;
+  std::size_t next = 0;
+  const auto keep_before = [&](std::size_t end) {
+    while (next < end) left_out.push_back(std::move(found.left_out[next++]));
+  };
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    Candidate& run = found.runs[i];
+    keep_before(run.left_out_before);
+    if (errors[i].empty())
+      runs.push_back(std::move(run));
+    else
+      left_out.push_back({run.folder, errors[i]});
   }
+  keep_before(found.left_out.size());
+  found.runs = std::move(runs);
+  found.left_out = std::move(left_out);
 }
 
 /// Adds the runs in a folder. Returns false if it has none.
 bool find_runs(const fs::path& folder, int depth, Found& found) {
   if (const auto files = result_files(folder); !files.empty()) {
-    peek(folder, files, found);
+    const auto preflight = std::find(files.begin(), files.end(), folder / "preflight.json");
+    found.runs.push_back(
+        {folder, preflight == files.end() ? files.front() : *preflight, found.left_out.size(), {}, {}});
     return true;
   }
   if (path_exists(folder / soak_file)) {
@@ -133,7 +157,9 @@ class RunJudge {
   References references_of(const Measured& measured) const {
     const Profile* const own = select_profile(measured.files, given_.profiles).profile;
     if (own == nullptr || !options_.families.all()) return {given_.profiles_for(measured)};
-    return {{on_site(*own, given_.site_or_null(), measured)}};
+    std::vector<Profile> profiles;
+    profiles.push_back(on_site(*own, given_.site_or_null(), measured));  // an initializer list would copy it
+    return {std::move(profiles)};
   }
 
   const GivenReferences& given_;
@@ -247,8 +273,10 @@ Fleet judge_fleet(const Arguments& arguments) {
       throw InputError(folder.string() + ": no results of any node in it; it must have RUN/*.json or NODE/RUN/*.json");
     }
   }
+  peek_at_all(found);
   const GivenReferences given = read_references(arguments);
   JudgeOptions options = arguments.judge;
+  options.is_of_fleet = true;
   auto roster = std::exchange(options.roster, {});
   if (given.site) {
     options.places = {given.site->topology, given.site->racks};

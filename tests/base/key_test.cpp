@@ -24,6 +24,22 @@ TEST(Key, KeepsThePlaceOfAPartThatIsSetAgain) {
   EXPECT_EQ(Key("p2p/src:0/dst:1").set("src", "*").text(), "p2p/src:*/dst:1");
 }
 
+TEST(Key, SetsSeveralPartsAtOnceAndLeavesItsCopiesAsTheyWere) {
+  Key key("p2p/src:*/dst:*");
+  const Key copy = key;
+  key.set_all({{"src", "0"}, {"dst", "1"}, {"bytes", "64"}});
+  EXPECT_EQ(key, "p2p/src:0/dst:1/bytes:64");
+  EXPECT_EQ(copy, "p2p/src:*/dst:*");
+}
+
+TEST(Key, WithoutTextHasNoFamilyAndNoParts) {
+  EXPECT_EQ(Key(), "");
+  EXPECT_EQ(Key(), Key(""));
+  EXPECT_EQ(Key().family(), "");
+  EXPECT_TRUE(Key().parts().empty());
+  EXPECT_EQ(Key().set("rank", 1), "/rank:1");
+}
+
 TEST(Key, IsTheSameAfterItWasParsed) {
   for (const auto* text : {"gemm", "gemm/dtype:bf16/m:8", "machine/ranks", "preflight/of:host"}) {
     EXPECT_EQ(Key(text).text(), text);

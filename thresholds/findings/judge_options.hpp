@@ -25,6 +25,7 @@ struct JudgeOptions {
   Places places;  // leaf switches of hosts for which the results have none
   bool mixed_runs = false;
   bool allow_faults = false;
+  bool is_of_fleet = false;  // true: the runs of all nodes get the lines of a fleet together, so a run alone has none
 };
 
 }  // namespace shakedown

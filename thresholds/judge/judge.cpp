@@ -397,7 +397,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const auto waiting = attribute_waiting(verdict.findings, fabric.suspects);
   verdict.findings = attributed(std::move(verdict.findings), waiting);
   verdict.step_times = step_times_of(measured.benchmarks);
-  verdict.fleet = fleet_lines(measured, table, selection.profile, options.places);
+  if (!options.is_of_fleet) verdict.fleet = fleet_lines(measured, table, selection.profile, options.places);
   const auto about_hardware = findings_about(of_hardware, measured.benchmarks, verdict.findings);
   verdict.culprits = with_software(diagnose(of_hardware, std::move(table), about_hardware, std::move(fabric.suspects)),
                                    measured.benchmarks, verdict.findings);

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -16,11 +19,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the file to which a path with links leads.
-fs::path followed(const fs::path& file) {
-  const TimedCall call("stat", file);
-  return fs::weakly_canonical(file);
-}
+/// Finds the files to which paths with links lead. Follows the links of a folder once for all its files.
+class LinkFollower {
+ public:
+  fs::path target(const fs::path& file) {
+    const TimedCall call("stat", file);
+    std::error_code error;
+    if (fs::is_symlink(file, error) || !file.has_filename()) return fs::weakly_canonical(file);
+    const auto [folder, fresh] = folders_.try_emplace(file.parent_path().native());
+    if (fresh) folder->second = fs::weakly_canonical(folder->first.empty() ? fs::path(".") : fs::path(folder->first));
+    return folder->second / file.filename();
+  }
+
+ private:
+  std::map<std::string, fs::path> folders_;
+};
 
 }  // namespace
 
@@ -33,10 +46,11 @@ std::vector<fs::path> result_files(const fs::path& folder) {
     refuse_to_read(folder, error);
   }
   for (const auto& entry : entries) {
-    const auto name = entry.path().filename();
-    if (name.extension() == ".json" && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
+    const std::string_view path = entry.path().native(), name = path.substr(path.rfind('/') + 1), end = ".json";
+    const bool is_json = name.size() > end.size() && name.ends_with(end);
+    if (is_json && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files, {}, [](const fs::path& file) -> const std::string& { return file.native(); });
   return files;
 }
 
@@ -115,8 +129,9 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       throw InputError(shown(path).string() + ": no result files (*.json) in this folder; run the benchmarks");
     files.insert(files.end(), inside.begin(), inside.end());
   }
-  std::set<fs::path> seen;  // a file that is named twice is read once
-  std::erase_if(files, [&](const fs::path& file) { return !seen.insert(followed(file)).second; });
+  LinkFollower links;
+  std::set<std::string> seen;  // a file that is named twice is read once
+  std::erase_if(files, [&](const fs::path& file) { return !seen.insert(links.target(file).native()).second; });
   return read_at_once(files);
 }
 

@@ -38,6 +38,9 @@ constexpr std::array<std::string_view, 9> name_suffixes{"manual_time",      "rea
                                                         "repeats:",         "iterations:", "min_time:",
                                                         "min_warmup_time:", "threads:",    "warmup_time:"};
 
+// A compressed column of fewer ranks needs no less memory, because each block of memory has a head.
+constexpr int min_compressed_ranks = 16;
+
 bool is_suffix_segment(std::string_view segment) {
   return std::any_of(name_suffixes.begin(), name_suffixes.end(), [&](std::string_view suffix) {
     return suffix.back() == ':' ? segment.substr(0, suffix.size()) == suffix : segment == suffix;
@@ -66,8 +69,9 @@ void require_one_per_rank(const Field& array, int world_size) {
 /// (thresholds/results/results_writer.cpp).
 void fill_in(json& row, const Field& field, int world_size) {
   for (const char* name : columns_by_rank) {
-    if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
-    for (auto& [metric, values] : row[name].items()) {
+    const auto columns = row.is_object() ? row.find(name) : row.end();
+    if (columns == row.end() || !columns->is_object()) continue;
+    for (auto& [metric, values] : columns->get_ref<json::object_t&>()) {
       if (!values.is_object()) continue;
       json all(static_cast<std::size_t>(world_size), nullptr);
       for (auto& [word, value] : values.items()) {
@@ -88,10 +92,7 @@ void read_rank_data(const Field& row, RankData& data, int world_size) {
   for (const char* name : columns_by_rank) {
     const auto member = row.find(name);
     if (!member) continue;
-    member->require_object();
-    for (const auto& [column, values] : member->value().items()) {
-      require_one_per_rank((*member)[column.c_str()], world_size);
-    }
+    member->each_member([&](const std::string&, const Field& column) { require_one_per_rank(column, world_size); });
   }
   Reader::read(row, data);
   for (const auto& [reason, parts] : data.throttle) {
@@ -102,6 +103,7 @@ void read_rank_data(const Field& row, RankData& data, int world_size) {
     }
   }
   if (data.errors_rows < 1) row["errors_rows"].refuse("expected at least 1");
+  if (world_size < min_compressed_ranks) return;
   for (auto& [metric, values] : data.by_rank) values.compress();
   for (auto& [reason, parts] : data.throttle) parts.compress();
 }
@@ -159,12 +161,12 @@ Row read_row(const Field& field, int world_size) {
   }
   row.real_time = real_seconds_of(field);
   row.iterations = optional_number(field, "iterations").value_or(0);
-  for (const auto& [name, value] : field.value().items()) {
-    if (value.is_null() ||
+  field.each_member([&](const std::string& name, const Field& value) {
+    if (value.value().is_null() ||
         std::find(members_without_metric.begin(), members_without_metric.end(), name) != members_without_metric.end())
-      continue;
-    row.metrics.emplace(name, field[name.c_str()].number());
-  }
+      return;
+    row.metrics.emplace_hint(row.metrics.end(), name, value.number());
+  });
   return row;
 }
 
@@ -175,8 +177,9 @@ class RowsReader {
 
   /// Reads the rows that were added since the last call.
   void read(json& rows) {
+    const Field list(file_, "benchmarks", rows);
     for (; next_ < rows.size(); ++next_) {
-      read_row_of(rows[next_], Field(file_, "benchmarks[" + std::to_string(next_) + "]", rows[next_]));
+      read_row_of(rows[next_], list.element(next_));
       rows[next_] = nullptr;  // frees the memory of the row
     }
   }

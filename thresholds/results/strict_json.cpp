@@ -84,10 +84,13 @@ class StrictDocument {
   bool open(json&& value) {
     tokens_.take(value.is_object() ? '{' : '[');
     open_.push_back(place(std::move(value)));
+    // Most arrays are columns of equal length, with a value of each rank.
+    if (open_.back()->is_array() && open_.size() > 2) open_.back()->get_ref<json::array_t&>().reserve(last_size_);
     is_first_ = true;
     return true;
   }
   void close() {
+    if (open_.back()->is_array()) last_size_ = std::min(open_.back()->size(), max_reserved);
     open_.pop_back();
     is_first_ = false;
     completed();
@@ -98,13 +101,16 @@ class StrictDocument {
     if (visit_ && open_.size() == 2 && open_.front()->is_object() && open_.back()->is_array()) visit_(root_, list_);
   }
 
+  static constexpr std::size_t max_reserved = 64;
+
   const fs::path& file_;
   JsonTokens& tokens_;
   const std::function<void(json&, const std::string&)>& visit_;
   std::string text_, list_;  // list_: name of the member of the document that is read
   json root_;
   std::vector<json*> open_;
-  bool is_first_ = false;  // true: the innermost array or object has no element yet
+  std::size_t last_size_ = 0;  // number of elements of the array that was closed last
+  bool is_first_ = false;      // true: the innermost array or object has no element yet
   json* member_ = nullptr;
 };
 

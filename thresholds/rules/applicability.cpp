@@ -168,25 +168,24 @@ Expansion expand(const Rule& rule, const Context& context) {
   for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
   const auto has = [&](const char* name) { return rule.benchmark.part(name) == "*"; };
   Expansion expansion;
-  const auto add = [&](std::initializer_list<std::pair<std::string, int>> numbers) {
-    Key key = rule.benchmark;
-    for (const auto& [name, number] : numbers) key.set(name, number);
-    expansion.keys.push_back(std::move(key));
+  const auto add = [&](std::initializer_list<std::pair<std::string_view, std::string>> numbers) {
+    expansion.keys.emplace_back(rule.benchmark).set_all(numbers);
   };
+  const auto word = [](int number) { return std::to_string(number); };
   if (has("shift")) {
-    for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
+    for (int shift = 1; shift < largest; ++shift) add({{"shift", word(shift)}});
   } else if (has("rank")) {
     // Matrix products are always local, so keys of bench_gemm have no part that says so.
     const bool said = largest > 1 || rule.benchmark.family() != "gemm";
-    for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
+    for (int rank = 0; said && rank < largest; ++rank) add({{"rank", word(rank)}});
   } else if (largest < 2) {
-    add({{"src", 0}, {"dst", 1}});
+    add({{"src", "0"}, {"dst", "1"}});
     expansion.no_pair = true;
   } else {
     const bool both_ways = rule.benchmark.part("dir") == "both";  // counts each pair once
     for (int src = 0; src < largest; ++src) {
       for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
-        if (src != dst) add({{"src", src}, {"dst", dst}});
+        if (src != dst) add({{"src", word(src)}, {"dst", word(dst)}});
       }
     }
   }

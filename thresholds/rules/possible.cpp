@@ -11,9 +11,9 @@ constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938,
 
 // Returns the possible range of a figure. For a figure that is not in the catalogue, a name that ends in a unit means
 // that it was timed or counted, so it must be above zero.
-ValueRange range_of(const Key& key, const std::string& metric) {
+ValueRange range_of(const Key& key, const std::string& metric, const Metric* known) {
   if (key.family() == "preflight") return ValueRange::not_negative;
-  if (const Metric* row = find_metric(key, metric)) return row->range;
+  if (known != nullptr) return known->range;
   return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
 }
 
@@ -26,7 +26,7 @@ bool is_grace(const RankFacts& rank) {
 
 Possible possible_values(const Key& key, const std::string& metric, const Metric* known, const MeasuredDevice& device) {
   Possible values;
-  values.range = range_of(key, metric);
+  values.range = range_of(key, metric, known);
   if (metric == "latency_us" && device.backend == Backend::cuda) values.least = min_latency_us;
   if (key.family() == "preflight" || known == nullptr || known->ceiling == nullptr) return values;
   Scale scale = device.scale;

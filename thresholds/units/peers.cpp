@@ -179,7 +179,8 @@ class Collector {
       table_.ranks = std::max(table_.ranks, benchmark.context->world_size);
       table_.counts = table_.counts && benchmark.context->backend != Backend::host;
       for (const Metric& metric : metrics()) {
-        if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
+        if (!metric.peers || !metric.is_of(key.family())) continue;
+        if (find_metric(key, metric.name) == &metric) add(benchmark, metric);
       }
     }
     for (Comparison& comparison : table_.comparisons) comparison.values.shrink_to_fit();
