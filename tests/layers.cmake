@@ -31,6 +31,8 @@ forbid(kernels "cblas" "^kernels/host/")
 forbid(kernels "kernels/(transformer/)?(host|cuda)/" "^kernels/(transformer/)?(host|cuda)/")
 forbid(kernels "kernels/transformer/" "^kernels/(transformer|finetune)/")  # a library above: the core has no training step
 forbid(kernels "kernels/storage/" "^kernels/storage/")
+forbid(kernels "kernels/block_io/" "^kernels/(block_io|storage|transformer)/")
+forbid(kernels/block_io "kernels/[^b]")
 forbid(kernels "kernels/finetune/" "^kernels/finetune/")
 foreach(part kernels kernels/transformer)
   forbid(${part}/host "kernels/(transformer/)?cuda/")

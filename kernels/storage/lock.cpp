@@ -13,7 +13,7 @@
 #include "base/archive.hpp"
 #include "base/descriptor.hpp"
 #include "base/timed_call.hpp"
-#include "kernels/storage/block_io.hpp"
+#include "kernels/block_io/block_io.hpp"
 #include "kernels/storage/storage_work.hpp"
 
 namespace shakedown::storage {
@@ -106,13 +106,13 @@ class Lock final : public StorageWork {
 
   std::uint64_t get(int file) const {
     std::uint64_t value = 0;
-    move(file, Direction::read, value);
+    move(file, block_io::Direction::read, value);
     return value;
   }
-  void put(int file, std::uint64_t value) const { move(file, Direction::write, value); }
-  void move(int file, Direction direction, std::uint64_t& value) const {
+  void put(int file, std::uint64_t value) const { move(file, block_io::Direction::write, value); }
+  void move(int file, block_io::Direction direction, std::uint64_t& value) const {
     try {
-      transfer_all(file, direction, std::as_writable_bytes(std::span(&value, 1)), 0);
+      block_io::transfer_all(file, direction, std::as_writable_bytes(std::span(&value, 1)), 0);
     } catch (const std::system_error& error) {
       refuse(path(), fmt::format("{} fails", name(direction)), error.code());
     }

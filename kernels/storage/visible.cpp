@@ -12,7 +12,7 @@
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
 #include "base/timed_call.hpp"
-#include "kernels/storage/block_io.hpp"
+#include "kernels/block_io/block_io.hpp"
 #include "kernels/storage/position_words.hpp"
 #include "kernels/storage/storage_work.hpp"
 
@@ -57,7 +57,7 @@ class Visible final : public StorageWork {
     const Descriptor file(::open(next().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     require(file.is_open(), next(), "cannot be opened");
     try {
-      transfer_all(file.get(), Direction::write, std::as_writable_bytes(std::span(data_)), 0);
+      block_io::transfer_all(file.get(), block_io::Direction::write, std::as_writable_bytes(std::span(data_)), 0);
     } catch (const std::system_error& error) {
       refuse(next(), "cannot be written", error.code());
     }
@@ -120,7 +120,7 @@ class Visible final : public StorageWork {
       return false;
     }
     try {
-      transfer_all(file.get(), Direction::read, std::as_writable_bytes(std::span(data_)), 0);
+      block_io::transfer_all(file.get(), block_io::Direction::read, std::as_writable_bytes(std::span(data_)), 0);
     } catch (const std::system_error& error) {
       if (error.code().value() == ESTALE) return false;  // NFS: the file was replaced during the read
       if (error.code().value() != EIO) refuse(current(), "cannot be read", error.code());

@@ -6,19 +6,24 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/archive.hpp"
 #include "base/descriptor.hpp"
 #include "base/sha256.hpp"
 #include "base/together.hpp"
+#include "kernels/block_io/block_file.hpp"
 #include "kernels/check.hpp"
 
 namespace shakedown::training {
@@ -68,39 +73,105 @@ std::size_t sum(const auto& runs) {
 
 std::string file_name(const std::string& id, int rank) { return "checkpoint." + id + ".rank" + std::to_string(rank); }
 
-class DataFile {
- public:
-  DataFile(fs::path path, int flags) : path_(std::move(path)), fd_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) refuse(path_, "cannot be opened", errno);
-  }
-  DataFile(const DataFile&) = delete;
-  DataFile& operator=(const DataFile&) = delete;
-  ~DataFile() { ::close(fd_); }
+using block_io::BlockFile;
+using block_io::BlockIo;
 
-  void write(std::span<const std::byte> bytes) {
-    if (!write_all(fd_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) refuse_to_write(errno);
+BlockFile opened(const fs::path& path, int flags) {
+  auto file = BlockFile::open(path, flags, 0644);
+  if (!file) refuse(path, "cannot be opened", errno);
+  return std::move(*file);
+}
+
+[[noreturn]] void refuse_transfer(const fs::path& path, block_io::Direction direction, int error) {
+  if (direction == block_io::Direction::read) refuse(path, "cannot be read", error);
+  refuse(path, "cannot be written", error == ENOSPC || error == EDQUOT || error == EFBIG ? ENOSPC : error);
+}
+
+std::unique_ptr<BlockIo> new_io(const fs::path& folder) {
+  try {
+    return block_io::fastest_io();
+  } catch (const std::system_error& error) {
+    refuse(folder, "no thread can be started to write or read its files; raise ulimit -u", error.code().value());
   }
-  void sync() {
-    if (::fsync(fd_) != 0) refuse_to_write(errno);
-    forget();
+}
+
+/// Transfers blocks of a file. Returns how the file was accessed.
+std::string transfer(BlockIo& io, BlockFile& file, block_io::Direction direction,
+                     std::span<const block_io::Block> blocks, std::byte* staging, const block_io::BlockStep& step) {
+  try {
+    return block_io::access_text(io, block_io::stream(io, file, direction, blocks, staging, step));
+  } catch (const block_io::TransferError& error) {
+    refuse_transfer(file.path(), direction, error.code().value());
   }
-  void read(std::span<std::byte> bytes, std::size_t from) const {
-    const auto read = read_at(fd_, bytes, from);
-    if (!read) refuse(path_, "cannot be read", errno);
-    if (*read < bytes.size())
-      refuse(path_, "is truncated at byte " + std::to_string(from + *read) + ": take another checkpoint");
+}
+
+/// The values of a run in one array, as a range of bytes of a file.
+struct Section {
+  std::uint64_t at;
+  std::size_t bytes, array, run;
+  std::uint64_t end() const { return at + bytes; }
+};
+
+std::vector<Section> sections_of(const auto& runs, std::size_t value) {
+  std::vector<Section> sections;
+  std::uint64_t at = 0;
+  for (std::size_t array = 0; array < state_arrays; ++array) {
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      const auto bytes = runs[run].count * value;
+      sections.push_back({std::exchange(at, at + bytes), bytes, array, run});
+    }
   }
-  std::size_t size() const { return static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)); }
-  /// Drops the file from the page cache, so that the next reader reads from disk.
-  void forget() const { static_cast<void>(::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED)); }
+  return sections;
+}
+
+/// The part of a section that a block contains.
+struct Part {
+  const Section& of;
+  std::size_t begin;  // in the section
+  std::size_t at;     // in the block
+  std::size_t bytes;
+};
+
+/// Calls `action` with each part of a section that a block contains.
+void for_each_part(std::span<const Section> sections, const block_io::Block& block, const auto& action) {
+  const auto end = block.offset + block.bytes;
+  auto section = std::partition_point(sections.begin(), sections.end(),
+                                      [&](const Section& each) { return each.end() <= block.offset; });
+  for (; section != sections.end() && section->at < end; ++section) {
+    const auto low = std::max(section->at, block.offset), high = std::min(section->end(), end);
+    if (low < high) action(Part{*section, low - section->at, low - block.offset, high - low});
+  }
+}
+
+/// Computes the digest_of a section from its parts, in any order. A block may end inside a vector of 16 bytes.
+class SectionDigest {
+ public:
+  void add(std::size_t begin, std::span<const std::byte> part) {
+    if (begin % vector_bytes != 0) {
+      const auto head = part.first(std::min(vector_bytes - begin % vector_bytes, part.size()));
+      add_to_vector(begin, head);
+      begin += head.size();
+      part = part.subspan(head.size());
+    }
+    const auto whole = part.size() / vector_bytes * vector_bytes;
+    sum_ += digest_of(part.first(whole), begin / vector_bytes);
+    if (whole < part.size()) add_to_vector(begin + whole, part.subspan(whole));
+  }
+  std::uint64_t value() const {
+    auto sum = sum_;
+    for (const auto& [index, bytes] : cut_) sum += digest_of(bytes, index);
+    return sum;
+  }
 
  private:
-  [[noreturn]] void refuse_to_write(int error) const {
-    refuse(path_, "cannot be written", error == ENOSPC || error == EDQUOT || error == EFBIG ? ENOSPC : error);
+  static constexpr std::size_t vector_bytes = 16;
+
+  void add_to_vector(std::size_t begin, std::span<const std::byte> bytes) {
+    std::memcpy(cut_[begin / vector_bytes].data() + begin % vector_bytes, bytes.data(), bytes.size());
   }
 
-  fs::path path_;
-  int fd_;
+  std::uint64_t sum_ = 0;
+  std::map<std::size_t, std::array<std::byte, vector_bytes>> cut_;
 };
 
 /// Flushes the folder's entries to disk, if the file system supports that.
@@ -184,38 +255,40 @@ void require_room(const fs::path& folder, std::size_t bytes) {
                              room / 1e9, static_cast<double>(bytes) / 1e9));
 }
 
+/// The runs of a file that was written, and how it was accessed.
+struct Stored {
+  std::vector<FileRun> runs;
+  std::string access;
+};
+
 /// Writes this rank's runs to a file of its own.
-std::vector<FileRun> store(const std::vector<Run>& runs, std::size_t master, StateCopies& copies,
-                           const fs::path& path) {
-  struct Chunk {
-    std::size_t array, run, begin, bytes;
+Stored store(const std::vector<Run>& runs, std::size_t master, StateCopies& copies, const fs::path& path) {
+  const auto sections = sections_of(runs, master);
+  std::vector<SectionDigest> digests(sections.size());
+  const auto io = new_io(path);
+  auto file = opened(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  const auto bytes = state_arrays * sum(runs) * master;
+  if (!file.reserve(bytes)) refuse_transfer(path, block_io::Direction::write, errno);
+  const auto fill = [&](std::span<std::byte> memory, const block_io::Block& block) {
+    for_each_part(sections, block, [&](const Part& part) {
+      copies.fetch(memory.subspan(part.at, part.bytes), static_cast<StateArray>(part.of.array),
+                   runs[part.of.run].own * master + part.begin);
+    });
+    copies.finish();
+    for_each_part(sections, block, [&](const Part& part) {
+      digests[part.of.array * runs.size() + part.of.run].add(part.begin, memory.subspan(part.at, part.bytes));
+    });
   };
-  std::vector<Chunk> chunks;
-  std::vector<FileRun> stored;
-  for (const auto& run : runs) stored.push_back({run.first, run.count, std::vector<std::uint64_t>(state_arrays, 0)});
-  for (std::size_t array = 0; array < state_arrays; ++array) {
-    for (std::size_t r = 0; r < runs.size(); ++r) {
-      const auto bytes = runs[r].count * master;
-      for (std::size_t at = 0; at < bytes; at += StateCopies::chunk_bytes) {
-        chunks.push_back({array, r, at, std::min(StateCopies::chunk_bytes, bytes - at)});
-      }
+  Stored stored;
+  stored.access = transfer(*io, file, block_io::Direction::write, block_io::blocks_of(bytes), copies.staging(), fill);
+  if (::fsync(file.descriptor()) != 0) refuse_transfer(path, block_io::Direction::write, errno);
+  file.forget();
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    stored.runs.push_back({runs[r].first, runs[r].count, {}});
+    for (std::size_t array = 0; array < state_arrays; ++array) {
+      stored.runs.back().digests.push_back(digests[array * runs.size() + r].value());
     }
   }
-  DataFile file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-  const auto fetch = [&](std::size_t i) {
-    if (i >= chunks.size()) return;
-    const auto& chunk = chunks[i];
-    copies.fetch(i % 2, static_cast<StateArray>(chunk.array), runs[chunk.run].own * master + chunk.begin, chunk.bytes);
-  };
-  fetch(0);
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    fetch(i + 1);
-    copies.finish(i % 2);
-    const std::span<const std::byte> bytes(copies.chunk(i % 2), chunks[i].bytes);
-    stored[chunks[i].run].digests[chunks[i].array] += digest_of(bytes, chunks[i].begin / 16);
-    file.write(bytes);
-  }
-  file.sync();
   return stored;
 }
 
@@ -239,55 +312,95 @@ Manifest read_manifest(const Saved& of) {
   return manifest;
 }
 
-/// Loads the values that this rank keeps, and verifies all data that it reads.
-void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
-  const auto kept = kept_runs(of.shape);
-  const auto chunk_values = StateCopies::chunk_bytes / of.master;
-  std::size_t turn = 0, brought = 0;
-  for (std::size_t rank = 0; rank < manifest.by_rank.size(); ++rank) {
-    const auto& runs = manifest.by_rank[rank];
-    const auto wanted = [&](const FileRun& run) {
-      return std::any_of(kept.begin(), kept.end(),
-                         [&](const Run& own) { return own.first < run.end() && run.first < own.end(); });
-    };
-    if (std::none_of(runs.begin(), runs.end(), wanted)) continue;
-    const auto path = of.folder / file_name(manifest.id, static_cast<int>(rank));
-    const DataFile file(path, O_RDONLY);
-    const auto values = sum(runs), bytes = state_arrays * values * of.master;
-    if (file.size() != bytes) {
-      refuse(path, fmt::format("has {} of {} bytes: it is truncated, or another file; take another checkpoint",
-                               file.size(), bytes));
+/// Reads the values that this rank keeps from files, and verifies all data that it reads.
+class Loader {
+ public:
+  Loader(const Saved& of, StateCopies& copies)
+      : of_(of), kept_(kept_runs(of.shape)), copies_(copies), io_(new_io(of.folder)) {}
+
+  /// Reads those runs of a file of which this rank keeps a part.
+  void load(const fs::path& path, const std::vector<FileRun>& runs) {
+    std::vector<bool> is_wanted;
+    for (const auto& run : runs) is_wanted.push_back(keeps_part_of(run));
+    if (std::none_of(is_wanted.begin(), is_wanted.end(), [](bool wanted) { return wanted; })) return;
+    auto file = opened(path, O_RDONLY);
+    const auto bytes = state_arrays * sum(runs) * of_.master;
+    if (const auto size = file.size(); size != bytes) {
+      refuse(path,
+             fmt::format("has {} of {} bytes: it is truncated, or another file; take another checkpoint", size, bytes));
     }
-    std::size_t at = 0;  // current position in the file
-    for (std::size_t array = 0; array < state_arrays; ++array) {
-      for (const auto& run : runs) {
-        const auto begin = std::exchange(at, at + run.count * of.master);
-        if (!wanted(run)) continue;
-        std::uint64_t digest = 0;
-        for (std::size_t first = 0; first < run.count; first += chunk_values, turn = 1 - turn) {
-          const auto count = std::min(chunk_values, run.count - first);
-          copies.finish(turn);
-          const std::span chunk(copies.chunk(turn), count * of.master);
-          file.read(chunk, begin + first * of.master);
-          digest += digest_of(chunk, first * of.master / 16);
-          const auto of_model = run.first + first;
-          for (const auto& own : kept) {
-            const auto low = std::max(own.first, of_model), high = std::min(own.end(), of_model + count);
-            if (low >= high) continue;
-            copies.bring(turn, (low - of_model) * of.master, static_cast<StateArray>(array),
-                         (own.own + low - own.first) * of.master, (high - low) * of.master);
-            brought += high - low;
-          }
-        }
-        if (digest == run.digests.at(array)) continue;
-        refuse(path,
-               fmt::format("{} are not what was written (digest {:016x}, expected {:016x}): take another checkpoint",
-                           name(static_cast<StateArray>(array)), digest, run.digests.at(array)));
-      }
+    const auto sections = sections_of(runs, of_.master);
+    std::vector<SectionDigest> digests(sections.size());
+    const auto use = [&](std::span<std::byte> memory, const block_io::Block& block) {
+      for_each_part(sections, block, [&](const Part& part) {
+        if (!is_wanted[part.of.run]) return;
+        const auto bytes_of_part = memory.subspan(part.at, part.bytes);
+        digests[part.of.array * runs.size() + part.of.run].add(part.begin, bytes_of_part);
+        bring(runs[part.of.run], static_cast<StateArray>(part.of.array), part.begin, bytes_of_part);
+      });
+      copies_.finish();
+    };
+    access_ = transfer(*io_, file, block_io::Direction::read, wanted_blocks(sections, is_wanted, bytes),
+                       copies_.staging(), use);
+    for (const auto& section : sections) {
+      const auto digest = digests[section.array * runs.size() + section.run].value();
+      const auto expected = runs[section.run].digests.at(section.array);
+      if (!is_wanted[section.run] || digest == expected) continue;
+      refuse(path,
+             fmt::format("{} are not what was written (digest {:016x}, expected {:016x}): take another checkpoint",
+                         name(static_cast<StateArray>(section.array)), digest, expected));
     }
   }
-  for (const std::size_t each : {0U, 1U}) copies.finish(each);
-  if (brought != state_arrays * sum(kept)) refuse(of.folder / manifest_name, "does not make up the whole model");
+
+  bool has_all() const { return brought_ == state_arrays * sum(kept_); }
+  /// Returns how the last file was accessed.
+  const std::string& access() const { return access_; }
+
+ private:
+  bool keeps_part_of(const FileRun& run) const {
+    return std::any_of(kept_.begin(), kept_.end(),
+                       [&](const Run& own) { return own.first < run.end() && run.first < own.end(); });
+  }
+
+  static std::vector<block_io::Block> wanted_blocks(std::span<const Section> sections,
+                                                    const std::vector<bool>& is_wanted, std::uint64_t bytes) {
+    auto blocks = block_io::blocks_of(bytes);
+    std::erase_if(blocks, [&](const block_io::Block& block) {
+      bool found = false;
+      for_each_part(sections, block, [&](const Part& part) { found = found || is_wanted[part.of.run]; });
+      return !found;
+    });
+    return blocks;
+  }
+
+  /// Copies those values of a part of a run that this rank keeps. The part begins at byte `begin` of the run.
+  void bring(const FileRun& run, StateArray array, std::size_t begin, std::span<const std::byte> part) {
+    const auto first = run.first + begin / of_.master, end = first + part.size() / of_.master;
+    for (const auto& own : kept_) {
+      const auto low = std::max(own.first, first), high = std::min(own.end(), end);
+      if (low >= high) continue;
+      copies_.bring(part.subspan((low - first) * of_.master, (high - low) * of_.master), array,
+                    (own.own + low - own.first) * of_.master);
+      brought_ += high - low;
+    }
+  }
+
+  const Saved& of_;
+  const std::vector<Run> kept_;
+  StateCopies& copies_;
+  const std::unique_ptr<BlockIo> io_;  // destroyed before the memory of the copies
+  std::size_t brought_ = 0;            // values
+  std::string access_;
+};
+
+/// Loads the values that this rank keeps. Returns how the files were accessed.
+std::string load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
+  Loader loader(of, copies);
+  for (std::size_t rank = 0; rank < manifest.by_rank.size(); ++rank) {
+    loader.load(of.folder / file_name(manifest.id, static_cast<int>(rank)), manifest.by_rank[rank]);
+  }
+  if (!loader.has_all()) refuse(of.folder / manifest_name, "does not make up the whole model");
+  return loader.access();
 }
 
 /// Removes the files of all checkpoints in the folder except one id; the ranks divide the files among them.
@@ -340,7 +453,7 @@ std::size_t checkpoint_bytes(const StepShape& shape, std::size_t value) {
                          [](std::size_t values, const Unit& unit) { return values + unit.used; });
 }
 
-void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::uint64_t steps) {
+std::string write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::uint64_t steps) {
   Manifest manifest{format, new_id(group), steps, description(of), {}, ""};
   const auto runs = written_runs(of.shape, group.rank(), group.size());
   const auto own = static_cast<double>(state_arrays * sum(runs) * of.master);
@@ -348,12 +461,12 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
   group.sum(std::span(&own, 1), std::span(&all, 1));
   together(group, [&] { require_room(of.folder, static_cast<std::size_t>(all)); });
   Unfinished mine(of.folder / file_name(manifest.id, group.rank()));
-  std::vector<FileRun> stored;
+  Stored stored;
   together(group, [&] {
     stored = store(runs, of.master, copies, mine.path);
     sync_folder(of.folder);
   });
-  manifest.by_rank = gather_to_first(group, stored);
+  manifest.by_rank = gather_to_first(group, stored.runs);
   mine.kept = true;  // from here on the manifest may name the file, even if ranks fail
   try {
     together(group, [&] {
@@ -367,9 +480,10 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
     throw;
   }
   remove_files(of.folder, group, manifest.id);
+  return stored.access;
 }
 
-std::uint64_t read_checkpoint(const Saved& of, Group& group, StateCopies& copies) {
+Loaded read_checkpoint(const Saved& of, Group& group, StateCopies& copies) {
   Manifest manifest;
   together(group, [&] { manifest = read_manifest(of); });
   const auto first = broadcast(group, manifest.id);
@@ -377,10 +491,13 @@ std::uint64_t read_checkpoint(const Saved& of, Group& group, StateCopies& copies
     if (manifest.id == first) return;
     refuse(of.folder / manifest_name, "is another checkpoint than rank 0 has: choose a folder that all ranks share");
   });
-  together(group, [&] { load(of, manifest, copies); });
+  std::string access;
+  together(group, [&] { access = load(of, manifest, copies); });
   const auto own = static_cast<std::size_t>(group.rank());
-  if (own < manifest.by_rank.size()) DataFile(of.folder / file_name(manifest.id, group.rank()), O_RDONLY).forget();
-  return manifest.steps;
+  if (own < manifest.by_rank.size()) {
+    if (const auto file = BlockFile::open(of.folder / file_name(manifest.id, group.rank()), O_RDONLY)) file->forget();
+  }
+  return {manifest.steps, access};
 }
 
 void remove_checkpoint(const fs::path& folder, Group& group) {

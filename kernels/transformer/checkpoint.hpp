@@ -14,9 +14,14 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/group.hpp"
+#include "kernels/block_io/block_file.hpp"
 #include "kernels/transformer/step.hpp"
 
 namespace shakedown::training {
@@ -39,23 +44,22 @@ enum class StateArray { parameters, first_moment, second_moment };
 inline constexpr std::size_t state_arrays = 3;
 constexpr auto words(StateArray) { return names("parameters", "first moments", "second moments"); }
 
-/// Copies between the arrays of a step and two chunks of host memory, used in turn: while one is written or read, the
-/// other is in transfer.
+/// Copies between the arrays of a step and host memory, from which blocks of files are written and into which they are
+/// read.
 class StateCopies {
  public:
-  static constexpr std::size_t chunk_bytes = std::size_t{16} << 20;
-
   StateCopies() = default;
   StateCopies(const StateCopies&) = delete;
   StateCopies& operator=(const StateCopies&) = delete;
   virtual ~StateCopies() = default;
 
-  virtual std::byte* chunk(std::size_t turn) = 0;
-  /// Start to copy `bytes` from byte `first` of an array to the beginning of a chunk, or back from byte `at` of the
-  /// chunk.
-  virtual void fetch(std::size_t turn, StateArray, std::size_t first, std::size_t bytes) = 0;
-  virtual void bring(std::size_t turn, std::size_t at, StateArray, std::size_t first, std::size_t bytes) = 0;
-  virtual void finish(std::size_t turn) = 0;
+  /// Returns block_io::staging_bytes bytes that begin at a page.
+  virtual std::byte* staging() = 0;
+  /// Start to copy from byte `first` of an array to staging memory, or back.
+  virtual void fetch(std::span<std::byte> to, StateArray, std::size_t first) = 0;
+  virtual void bring(std::span<const std::byte> from, StateArray, std::size_t first) = 0;
+  /// Waits for all copies.
+  virtual void finish() = 0;
 };
 
 /// The state to save, the properties that a checkpoint records, and the folder.
@@ -65,14 +69,21 @@ struct Saved {
   std::filesystem::path folder;
 };
 
-/// Writes a checkpoint. Collective over the ranks. Errors: InputError, the same on all ranks, if the folder has too
-/// little space, is not writable, or the disk becomes full. The previous content of the folder then remains valid.
-void write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
+/// Writes a checkpoint. Returns how this rank's file was accessed, such as "io_uring, O_DIRECT". Collective over the
+/// ranks. Errors: InputError, the same on all ranks, if the folder has too little space, is not writable, or the disk
+/// becomes full. The previous content of the folder then remains valid.
+std::string write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
 
-/// Reads a checkpoint. Collective over the ranks; returns the number of steps at the time of writing. Errors:
-/// InputError, the same on all ranks, if the checkpoint is missing, belongs to another model or type, is truncated,
-/// corrupt, or a mixture of several. The state is then undefined.
-std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
+/// The number of steps at the time of writing, and how the files were accessed.
+struct Loaded {
+  std::uint64_t steps;
+  std::string access;
+};
+
+/// Reads a checkpoint. Collective over the ranks. Errors: InputError, the same on all ranks, if the checkpoint is
+/// missing, belongs to another model or type, is truncated, corrupt, or a mixture of several. The state is then
+/// undefined.
+Loaded read_checkpoint(const Saved&, Group&, StateCopies&);
 
 /// Removes the files that this rank has written to the folder, and a part of the files that no rank of this group has
 /// written.
@@ -81,7 +92,8 @@ void remove_checkpoint(const std::filesystem::path& folder, Group&);
 template <TrainingOps Ops>
 class DeviceCopies final : public StateCopies {
  public:
-  DeviceCopies(Ops& ops, TrainingStep<Ops>& step) : ops_(ops), memory_(ops.host_memory(2 * chunk_bytes)) {
+  DeviceCopies(Ops& ops, TrainingStep<Ops>& step)
+      : ops_(ops), memory_(ops.host_memory(block_io::staging_bytes + block_io::page_bytes)) {
     step.with_state([this](const auto& state) {
       std::size_t next = 0;
       for (auto* const array : {state.parameters, state.first_moment, state.second_moment}) {
@@ -90,14 +102,18 @@ class DeviceCopies final : public StateCopies {
     });
   }
 
-  std::byte* chunk(std::size_t turn) override { return memory_.data() + turn * chunk_bytes; }
-  void fetch(std::size_t turn, StateArray array, std::size_t first, std::size_t bytes) override {
-    ops_.begin_copy(chunk(turn), at(array, first), bytes, turn);
+  std::byte* staging() override {
+    void* begin = memory_.data();
+    std::size_t room = block_io::staging_bytes + block_io::page_bytes;
+    return static_cast<std::byte*>(std::align(block_io::page_bytes, block_io::staging_bytes, begin, room));
   }
-  void bring(std::size_t turn, std::size_t from, StateArray array, std::size_t first, std::size_t bytes) override {
-    ops_.begin_copy(at(array, first), chunk(turn) + from, bytes, turn);
+  void fetch(std::span<std::byte> to, StateArray array, std::size_t first) override {
+    ops_.begin_copy(to.data(), at(array, first), to.size(), 0);
   }
-  void finish(std::size_t turn) override { ops_.finish_copy(turn); }
+  void bring(std::span<const std::byte> from, StateArray array, std::size_t first) override {
+    ops_.begin_copy(at(array, first), from.data(), from.size(), 0);
+  }
+  void finish() override { ops_.finish_copy(0); }
 
  private:
   std::byte* at(StateArray array, std::size_t first) const { return arrays_[static_cast<std::size_t>(array)] + first; }
@@ -117,7 +133,9 @@ class Checkpoint {
   std::size_t bytes() const { return checkpoint_bytes(step_.shape(), value_bytes()); }
 
   /// Does the same as write_checkpoint, for the state after all queued work.
-  void write(const std::filesystem::path& folder) { write_checkpoint(saved(folder), group_, copies_, step_.steps()); }
+  void write(const std::filesystem::path& folder) {
+    access_ = write_checkpoint(saved(folder), group_, copies_, step_.steps());
+  }
 
   /// Does the same as read_checkpoint. The next step then continues the run that wrote the checkpoint.
   void read(const std::filesystem::path& folder) {
@@ -127,8 +145,13 @@ class Checkpoint {
         ops_.set_bytes(array, 0, state.count * sizeof *array);
       }
     });
-    step_.go_on_after(read_checkpoint(saved(folder), group_, copies_));
+    auto [steps, access] = read_checkpoint(saved(folder), group_, copies_);
+    access_ = std::move(access);
+    step_.go_on_after(steps);
   }
+
+  /// Returns how the last checkpoint was accessed, such as "io_uring, O_DIRECT".
+  const std::string& access() const { return access_; }
 
  private:
   std::size_t value_bytes() const {
@@ -142,6 +165,7 @@ class Checkpoint {
   TrainingStep<Ops>& step_;
   Group& group_;
   DeviceCopies<Ops> copies_;
+  std::string access_;
 };
 
 }  // namespace shakedown::training

@@ -95,7 +95,10 @@ class MeasuredCheckpoint final : public Work {
   std::size_t bytes() const override { return step_.bytes(); }
   bool collective() const override { return true; }
   bool on_processor() const override { return true; }
-  std::string chosen() const override { return deterministic_ ? "" : nondeterministic_attention; }
+  std::string chosen() const override {
+    const std::string access = checkpoint_ ? checkpoint_->access() : "";
+    return deterministic_ ? access : access + "; " + nondeterministic_attention;
+  }
   Metrics metrics() override { return {{"checkpoint_gb", cost().bytes / 1e9}}; }
 
   /// Flips one bit of the data that this rank has written.

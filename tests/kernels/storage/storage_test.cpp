@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -23,7 +24,8 @@
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
 #include "base/temporary_folder.hpp"
-#include "kernels/storage/block_io.hpp"
+#include "kernels/block_io/block_file.hpp"
+#include "kernels/block_io/block_io.hpp"
 #include "kernels/storage/position_words.hpp"
 #include "kernels/storage/spec.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
@@ -226,45 +228,82 @@ TEST_F(Storage, AWriteThatFailsInTheMiddleSaysAfterHowManyBytesAndLeavesNoFile) 
 }
 
 TEST_F(Storage, BothWaysToTransferBlocksMoveTheSameData) {
-  constexpr std::size_t block = 4096, depth = storage::BlockIo::depth;
+  constexpr std::size_t block = 4096, depth = block_io::BlockIo::depth;
   const auto path = folder_.path() / "file";
   std::vector<std::byte> out(depth * block), in(depth * block);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i / block + 1);
   std::ofstream(path).close();
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  std::array both{storage::uring_io(), storage::plain_io()};
+  std::array both{block_io::uring_io(), block_io::plain_io()};
   for (auto& io : both) {
     if (io == nullptr) continue;  // this build or kernel has no io_uring
-    const auto start = [&](storage::Direction direction, std::size_t slot, std::size_t offset) {
-      auto& memory = direction == storage::Direction::write ? out : in;
+    const auto start = [&](block_io::Direction direction, std::size_t slot, std::size_t offset) {
+      auto& memory = direction == block_io::Direction::write ? out : in;
       io->start(file.get(), direction, {slot, std::span(memory).subspan(slot * block, block), offset});
     };
-    for (const auto direction : {storage::Direction::write, storage::Direction::read}) {
+    for (const auto direction : {block_io::Direction::write, block_io::Direction::read}) {
       std::set<std::size_t> finished;
       for (std::size_t slot = 0; slot < depth; ++slot) start(direction, slot, slot * block);
       while (finished.size() < depth) ASSERT_TRUE(finished.insert(io->finish()).second) << io->name();
     }
     EXPECT_EQ(in, out) << io->name();
     // One of several transfers fails: then none is in progress, and others can be started.
-    for (std::size_t slot = 0; slot < depth; ++slot) start(storage::Direction::read, slot, (slot + 3) * block);
+    for (std::size_t slot = 0; slot < depth; ++slot) start(block_io::Direction::read, slot, (slot + 3) * block);
     const auto finish_all = [&] {
       for (std::size_t i = 0; i < depth; ++i) io->finish();
     };
     EXPECT_THROW(finish_all(), std::system_error) << io->name();
-    start(storage::Direction::read, 5, 0);
+    start(block_io::Direction::read, 5, 0);
     EXPECT_EQ(io->finish(), 5u);
     EXPECT_EQ(in[5 * block], out[0]) << io->name();
-    start(storage::Direction::read, 0, 0);  // it ends before its memory
+    start(block_io::Direction::read, 0, 0);  // it ends before its memory
     io.reset();
     std::fill(in.begin(), in.end(), std::byte{0});
   }
 }
 
+/// Writes and reads a file of this size, from memory that begins `shift` bytes after a page.
+void expect_a_file_comes_back(const fs::path& path, std::size_t bytes, std::size_t shift) {
+  std::vector<std::byte> memory(block_io::staging_bytes + 2 * block_io::page_bytes);
+  const auto place = reinterpret_cast<std::uintptr_t>(memory.data()) % block_io::page_bytes;
+  auto* const staging = memory.data() + (block_io::page_bytes - place) + shift;
+  const auto word = [](std::uint64_t at) { return static_cast<std::byte>(at * 7 + (at >> 12)); };
+  const auto blocks = block_io::blocks_of(bytes);
+  const auto io = block_io::fastest_io();
+  auto out = block_io::BlockFile::open(path, O_WRONLY | O_CREAT | O_TRUNC);
+  ASSERT_TRUE(out.has_value());
+  ASSERT_TRUE(out->reserve(bytes));
+  block_io::stream(*io, *out, block_io::Direction::write, blocks, staging, [&](auto to, const auto& block) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = word(block.offset + i);
+  });
+  EXPECT_EQ(fs::file_size(path), bytes);
+  auto in = block_io::BlockFile::open(path, O_RDONLY);
+  ASSERT_TRUE(in.has_value());
+  std::size_t seen = 0, wrong = 0;
+  block_io::stream(*io, *in, block_io::Direction::read, blocks, staging, [&](auto from, const auto& block) {
+    for (std::size_t i = 0; i < from.size(); ++i) wrong += from[i] != word(block.offset + i) ? 1 : 0;
+    seen += from.size();
+  });
+  EXPECT_EQ(seen, bytes);
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_F(Storage, AFileOfAnySizeComesBackAsItWasWritten) {
+  const auto path = folder_.path() / "file";
+  constexpr auto block = block_io::block_bytes, page = block_io::page_bytes;
+  for (const auto bytes : {std::size_t{0}, std::size_t{1}, page, page + 2, block - 3, 9 * block + page + 5})
+    expect_a_file_comes_back(path, bytes, 0);
+}
+
+TEST_F(Storage, MemoryThatDirectTransfersRefuseGoesThroughThePageCache) {
+  expect_a_file_comes_back(folder_.path() / "file", 2 * block_io::block_bytes + 5, 1);
+}
+
 TEST_F(Storage, TransfersWithoutIoUringAreInProgressAtOnce) {
-  const auto io = storage::plain_io();
-  std::array<std::byte, storage::BlockIo::depth> memory{};
+  const auto io = block_io::plain_io();
+  std::array<std::byte, block_io::BlockIo::depth> memory{};
   for (std::size_t slot = 0; slot < memory.size(); ++slot) {
-    io->start(meeting, storage::Direction::read, {slot, std::span(memory).subspan(slot, 1), 0});
+    io->start(meeting, block_io::Direction::read, {slot, std::span(memory).subspan(slot, 1), 0});
   }
   for (std::size_t i = 0; i < memory.size(); ++i) EXPECT_NO_THROW(io->finish());
 }
@@ -276,7 +315,7 @@ TEST_F(Storage, TransfersWithoutIoUringAreInProgressAtOnce) {
 /// blocks in transfer, and fails after ten seconds.
 extern "C" ssize_t pread(int file, void* to, std::size_t bytes, off_t from) {
   if (file != shakedown::storage_test::meeting) return ::syscall(SYS_pread64, file, to, bytes, from);
-  static std::latch all_have_begun(shakedown::storage::BlockIo::depth);
+  static std::latch all_have_begun(shakedown::block_io::BlockIo::depth);
   all_have_begun.count_down();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!all_have_begun.try_wait() && std::chrono::steady_clock::now() < end) std::this_thread::yield();

@@ -310,10 +310,10 @@ TEST_F(Checkpoints, LeaveTheOneBeforeWholeWhereOneRankHasAFullDisk) {
 TEST_F(Checkpoints, RefuseAFolderWithoutRoom) {
   /// Reports a terabyte for every array.
   class NoCopies final : public training::StateCopies {
-    std::byte* chunk(std::size_t) override { return nullptr; }
-    void fetch(std::size_t, training::StateArray, std::size_t, std::size_t) override {}
-    void bring(std::size_t, std::size_t, training::StateArray, std::size_t, std::size_t) override {}
-    void finish(std::size_t) override {}
+    std::byte* staging() override { return nullptr; }
+    void fetch(std::span<std::byte>, training::StateArray, std::size_t) override {}
+    void bring(std::span<const std::byte>, training::StateArray, std::size_t) override {}
+    void finish() override {}
   } copies;
   auto shape = gpt2_shape();
   shape.model.vocab = std::size_t{1} << 50;

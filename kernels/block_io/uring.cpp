@@ -5,9 +5,9 @@
 #include <system_error>
 #include <utility>
 
-#include "kernels/storage/block_io.hpp"
+#include "kernels/block_io/block_io.hpp"
 
-namespace shakedown::storage {
+namespace shakedown::block_io {
 
 namespace {
 
@@ -97,4 +97,4 @@ std::unique_ptr<BlockIo> uring_io() {
   }
 }
 
-}  // namespace shakedown::storage
+}  // namespace shakedown::block_io

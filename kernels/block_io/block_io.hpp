@@ -9,7 +9,7 @@
 
 #include "base/names.hpp"
 
-namespace shakedown::storage {
+namespace shakedown::block_io {
 
 enum class Direction { write, read };
 constexpr auto words(Direction) { return names("write", "read"); }
@@ -43,7 +43,10 @@ std::unique_ptr<BlockIo> uring_io();
 /// Returns transfers by pread and pwrite, each in a thread. Errors: std::system_error if no thread can be started.
 std::unique_ptr<BlockIo> plain_io();
 
+/// Returns the transfers of io_uring if possible, else those in threads. Errors: those of plain_io.
+std::unique_ptr<BlockIo> fastest_io();
+
 /// Transfers all of `memory`. Errors: std::system_error; a file that ends too early is EIO.
 void transfer_all(int file, Direction, std::span<std::byte> memory, std::uint64_t offset);
 
-}  // namespace shakedown::storage
+}  // namespace shakedown::block_io

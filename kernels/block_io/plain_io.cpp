@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
-#include "kernels/storage/block_io.hpp"
+#include "kernels/block_io/block_io.hpp"
 
-namespace shakedown::storage {
+namespace shakedown::block_io {
 
 namespace {
 
@@ -106,4 +106,4 @@ void transfer_all(int file, Direction direction, std::span<std::byte> memory, st
 
 std::unique_ptr<BlockIo> plain_io() { return std::make_unique<ThreadIo>(); }
 
-}  // namespace shakedown::storage
+}  // namespace shakedown::block_io
