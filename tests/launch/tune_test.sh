@@ -4,7 +4,7 @@
 # shellcheck source-path=SCRIPTDIR source=../shell.bash source=front_door.bash disable=SC2016,SC2154
 source "$(dirname "$0")/../shell.bash"
 source "$(dirname "$0")/front_door.bash"
-unset "${!NCCL_@}"
+unset "${!NCCL_@}" OMP_NUM_THREADS CUDA_DEVICE_MAX_CONNECTIONS
 tune=("$tree/bin/shakedown" tune '--sizes=8M,1G')
 latest=$SHAKEDOWN_RESULTS/tune/latest
 
@@ -64,6 +64,70 @@ run 0 "${tune[@]}" --candidates=NCCL_PROTO=refused,NCCL_PROTO=crash,NCCL_PROTO=L
 expect "a setting that NCCL refuses is not available" prints '^NCCL_PROTO=refused: not available: .*invalid usage'
 expect "nor is one that crashes" prints '^NCCL_PROTO=crash: not available: .*(SIGSEGV|Segmentation)'
 expect "  while the default is best" eval '! grep -v "^#" "$latest/nccl.conf"'
+# The training step: 1 % of noise at random, and what a variable costs.
+echo train_step >>"$tree/share/shakedown/families"
+cat >"$tree/bin/bench_train_step" <<'END'
+#!/bin/bash
+"$(dirname "$0")/shakedown" event '{"event": "row", "key": "train_step/of:all", "row": 1, "rows": 1}'
+for flag; do case $flag in --run-id=*) id=${flag#*=} ;; --benchmark_filter=*) key=${flag#*=} ;; esac; done
+percent=100
+[[ ${OMP_NUM_THREADS:-} != 1 ]] || percent=70
+[[ ${CUDA_DEVICE_MAX_CONNECTIONS:-} != 32 ]] || percent=108
+echo "$key $percent" >>"$STEPS"
+rate=$(awk -v p="$percent" -v r=$RANDOM 'BEGIN { printf "%.2f", 4000 * p * (1 + 0.01 * r / 32768) }')
+echo "{"
+python3 - "$id" "${key%?}" "$rate" "$STORED" <<'PYTHON'
+import json, sys
+document = json.load(open(sys.argv[4]))
+document["context"]["shakedown"]["run_id"] = sys.argv[1]
+document["benchmarks"] = [{"name": sys.argv[2] + "/manual_time", "run_name": "train_step", "run_type": "iteration", "repetitions": 1,
+  "repetition_index": 0, "threads": 1, "iterations": 1, "real_time": 1, "cpu_time": 1, "time_unit": "ms",
+  "tokens_per_s": float(sys.argv[3])}]
+print(json.dumps(document)[1:])
+PYTHON
+END
+chmod +x "$tree/bin/bench_train_step"
+export STEPS=$scratch/steps
+run 1 env OMP_NUM_THREADS=1 "${tune[@]}" --step --candidates=CUDA_DEVICE_MAX_CONNECTIONS=32,NCCL_PROTO=LL
+expect "a variable that slows down the training step is priced" prints '^TUNE: OMP_NUM_THREADS=1 costs (29|30|31)\.[0-9] % '
+expect "one that speeds it up is recommended" prints '^CUDA_DEVICE_MAX_CONNECTIONS=32: recommended$'
+expect "  by tokens per second" prints '^ +step +\+[78]\.[0-9] %, 95 %: .* tokens/s, .*: better$'
+expect "the table has the step and the sizes" prints '^NCCL_PROTO=LL +[+-]0\.[0-9]\?? +[+-]0\.[0-9]\?? +-$'
+expect "the step variables are no lines of nccl.conf" eval '! grep -v "^#" "$latest/nccl.conf"'
+expect "the JSON has the step of each launch" python3 - "$latest/tune.json" <<'END'
+import json, sys
+tuning = json.load(open(sys.argv[1]))
+key = "train_step/model:gpt2_124m/batch:32/seq:1024"
+assert tuning["recommended"] is None and tuning["recommended_for_step"] == "CUDA_DEVICE_MAX_CONNECTIONS=32"
+assert len(tuning["defaults"]["tokens_per_s"][key]) == 2 * tuning["rounds"]
+settings = {s["setting"]: s for s in tuning["settings"]}
+assert set(settings["NCCL_PROTO=LL"]["busbw_gb_per_s"]) == {"8388608", "1073741824"}
+change, = settings["OMP_NUM_THREADS=1"]["changes"]
+assert change["key"] == key and change["status"] == "worse" and change["tokens_per_s"] < change["default_tokens_per_s"]
+END
+run 0 "${tune[@]}" --candidates=CUDA_DEVICE_MAX_CONNECTIONS=32
+expect "a gain in the step has its own line" prints '^TUNE: recommended: CUDA_DEVICE_MAX_CONNECTIONS=32, \+[78]\.[0-9] % '
+
+printf '%s\n' '# settings of a guide' 'NCCL_ALGO=Tree NCCL_PROTO=LL  # a comment' '' 'NCCL_MAX_NCHANNELS=1' >settings.conf
+run 0 "${tune[@]}" --settings=settings.conf
+expect "a file of settings is priced as a table" prints '^NCCL_ALGO=Tree NCCL_PROTO=LL +\+(9|10)\.[0-9] +\+(9|10)\.[0-9]$'
+expect "  with what costs" prints '^NCCL_MAX_NCHANNELS=1 +-(59|60)\.[0-9] +-(59|60)\.[0-9]$'
+run 3 "${tune[@]}" --settings=guides --time=1
+expect "the settings of guides have their sources" python3 - "$latest/tune.json" <<'END'
+import json, sys
+settings = json.load(open(sys.argv[1]))["settings"]
+assert len(settings) >= 8 and all(s["source"] for s in settings)
+assert not any("NCCL_IB_" in s["setting"] for s in settings), "there is one host"
+END
+echo 'NCCL_ALGO' >settings.conf
+run 2 "${tune[@]}" --settings=settings.conf
+expect "a line that is no setting is refused" says "settings.conf: line 1: 'NCCL_ALGO'"
+echo '# nothing' >settings.conf
+run 2 "${tune[@]}" --settings=settings.conf
+expect "a file without settings is refused" says 'settings.conf: has no '
+run 2 "${tune[@]}" --settings=absent.conf
+expect "an absent file is refused" says 'absent.conf: '
+
 limit=60
 run 0 "${tune[@]}" --candidates=NCCL_PROTO=hang,NCCL_PROTO=LL
 expect "a setting that hangs ends in bounded time" prints '^NCCL_PROTO=hang: not available: .*longer than 15 s'

@@ -34,7 +34,7 @@ Tuning tuned(std::vector<MeasuredSetting> settings, const Launched& value, int r
   for (int round = 0; round < rounds; ++round) {
     for (const auto which : launches_of_round(settings.size(), round)) {
       auto& setting = which == 0 ? defaults : settings[which - 1];
-      for (const auto bytes : sizes) setting.busbw[bytes].push_back(value(launch, which, bytes));
+      for (const auto bytes : sizes) setting.values[{"allreduce", bytes}].push_back(value(launch, which, bytes));
       ++launch;
     }
   }
@@ -114,6 +114,29 @@ TEST(Tuning, DoesNotRecommendASettingThatLosesInOneSize) {
   EXPECT_EQ(tuning.exit_code(), 0) << "the setting is not in use";
 }
 
+TEST(Tuning, RecommendsASettingOfTheStepApartFromThoseOfSizes) {
+  LaunchNoise noise(31);
+  const TunedRow step{"train_step/model:gpt2_tiny", 0}, message{"collectives/op:alltoall", 1048576};
+  auto settings = named(2);
+  MeasuredSetting defaults;
+  const int rounds = rounds_needed(settings.size(), 2);
+  for (int launch = 0; launch < 2 * rounds; ++launch) {
+    defaults.values[step].push_back(5000 * noise(0.005));
+    defaults.values[message].push_back(100 * noise(0.005));
+  }
+  for (int launch = 0; launch < rounds; ++launch) {
+    settings[0].values[message].push_back(110 * noise(0.005));
+    settings[1].values[step].push_back(5500 * noise(0.005));
+  }
+  const Tuning tuning = judge_tuning(defaults, settings, rounds, default_min_effect);
+  ASSERT_NE(tuning.best(), nullptr);
+  ASSERT_NE(tuning.best_for_step(), nullptr);
+  EXPECT_EQ(tuning.best()->measured.text(), "NCCL_TEST=1");
+  EXPECT_EQ(tuning.best()->changes.front().key.text(), "collectives/op:alltoall/bytes:1048576");
+  EXPECT_EQ(tuning.best_for_step()->measured.text(), "NCCL_TEST=2");
+  EXPECT_NE(tuning_line(tuning).find("NCCL_TEST=2, +"), std::string::npos);
+}
+
 TEST(Tuning, DecidesNothingInTooFewRounds) {
   const auto value = [](std::size_t, std::size_t which, std::uint64_t) { return which == 0 ? 100.0 : 200.0; };
   const Tuning tuning = tuned(named(2), value, 1);
@@ -125,7 +148,8 @@ TEST(Tuning, DecidesNothingInTooFewRounds) {
 TEST(Tuning, AnswersIfNoSettingCouldBeMeasured) {
   auto settings = named(2);
   for (auto& setting : settings) setting.missing = "invalid usage \xff";
-  const Tuning tuning = judge_tuning({{}, false, {{65536, {1, 2, 3}}}, {}}, settings, 3, default_min_effect);
+  const Tuning tuning =
+      judge_tuning({{}, false, {{{"allreduce", 65536}, {1, 2, 3}}}, {}, {}}, settings, 3, default_min_effect);
   EXPECT_EQ(tuning.settings.front().advice, Advice::unavailable);
   EXPECT_EQ(tuning.exit_code(), 3);
   EXPECT_TRUE(nlohmann::json::accept(tuning_json(tuning)));

@@ -1,4 +1,5 @@
-// The variables of NCCL that change its speed, and the values that `shakedown tune` compares with the defaults.
+// The variables that change the speed of NCCL or of a training step, and the values that `shakedown tune` compares with
+// the defaults.
 #pragma once
 
 #include <array>
@@ -20,6 +21,45 @@ inline constexpr std::array nccl_candidates{
     NcclCandidate{"NCCL_MIN_CTAS=32"},       NcclCandidate{"NCCL_NTHREADS=512"},
     NcclCandidate{"NCCL_BUFFSIZE=8388608"},  NcclCandidate{"NCCL_IB_QPS_PER_CONNECTION=4", true},
     NcclCandidate{"NCCL_CROSS_NIC=1", true}, NcclCandidate{"NCCL_NET_GDR_LEVEL=SYS", true},
+};
+
+/// Variables that change a training step, and no collective alone. CUDA: number of hardware queues of a process, for
+/// kernels of different streams. OpenMP: number of threads of the host's work.
+inline constexpr std::array<std::string_view, 2> step_variables{"CUDA_DEVICE_MAX_CONNECTIONS", "OMP_NUM_THREADS"};
+
+/// Their values to compare. CUDA C++ programming guide: 8 connections by default, 32 at most. torchrun sets one thread
+/// for OpenMP.
+inline constexpr std::array<std::string_view, 4> step_candidates{
+    "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_DEVICE_MAX_CONNECTIONS=32", "OMP_NUM_THREADS=1", "OMP_NUM_THREADS=8"};
+
+/// A setting that a guide recommends to its readers. Some are for a network that this machine may not have.
+struct GuideSetting {
+  std::string_view variables;  // separated by blanks
+  std::string_view source;
+  bool is_for_several_hosts = false;  // true: has no effect inside a host
+};
+
+inline constexpr std::string_view google_tcpx = "Google Cloud, A3 High with GPUDirect-TCPX",
+                                  google_tcpxo = "Google Cloud, A3 Mega with GPUDirect-TCPXO",
+                                  amazon_efa = "AWS, P5 with EFA and aws-ofi-nccl",
+                                  azure_nd = "Microsoft Azure, ND A100 v4 with Slurm",
+                                  oracle_rdma = "Oracle Cloud, GPU cluster networks", megatron = "NVIDIA, Megatron-LM",
+                                  torchrun = "PyTorch, torchrun";
+
+inline constexpr std::array guide_settings{
+    GuideSetting{"NCCL_ALGO=Ring NCCL_PROTO=Simple", google_tcpx},
+    GuideSetting{"NCCL_MIN_NCHANNELS=12 NCCL_MAX_NCHANNELS=12", google_tcpx},
+    GuideSetting{"NCCL_BUFFSIZE=4194304", google_tcpx},
+    GuideSetting{"NCCL_NSOCKS_PERTHREAD=4 NCCL_SOCKET_NTHREADS=1", google_tcpx, true},
+    GuideSetting{"NCCL_PROTO=Simple", google_tcpxo},
+    GuideSetting{"NCCL_P2P_NVL_CHUNKSIZE=1048576 NCCL_P2P_PCI_CHUNKSIZE=524288", google_tcpxo},
+    GuideSetting{"NCCL_BUFFSIZE=8388608", amazon_efa},
+    GuideSetting{"NCCL_P2P_NET_CHUNKSIZE=524288", amazon_efa, true},
+    GuideSetting{"NCCL_MIN_NCHANNELS=32", azure_nd},
+    GuideSetting{"NCCL_IB_QPS_PER_CONNECTION=16 NCCL_IB_SPLIT_DATA_ON_QPS=0", oracle_rdma, true},
+    GuideSetting{"NCCL_CROSS_NIC=0", oracle_rdma, true},
+    GuideSetting{"CUDA_DEVICE_MAX_CONNECTIONS=1", megatron},
+    GuideSetting{"OMP_NUM_THREADS=1", torchrun},
 };
 
 /// Variables whose value in the environment is compared with the default. Others are needed for a connection

@@ -1,6 +1,7 @@
 #include "thresholds/history/tuning.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/statistics.hpp"
@@ -9,11 +10,11 @@
 namespace shakedown {
 namespace {
 
-double level_of(std::size_t settings, std::size_t sizes) {
-  return false_recommendation / static_cast<double>(std::max<std::size_t>(settings * sizes, 1));
+double level_of(std::size_t settings, std::size_t rows) {
+  return false_recommendation / static_cast<double>(std::max<std::size_t>(settings * rows, 1));
 }
 
-/// True if the setting loses more than the effect in this size, by the 95 % bound of this size alone: to prevent a
+/// True if the setting loses more than the effect in this row, by the 95 % bound of this row alone: to prevent a
 /// recommendation, a loss needs less proof than a gain.
 bool loses(const Change& change, double min_effect) {
   return change.percent.value_or(0) <= -100 * min_effect && change.high.value_or(-1) < 0;
@@ -35,17 +36,23 @@ Advice advice_of(const JudgedSetting& setting, double min_effect) {
 JudgedSetting judged_setting(const MeasuredSetting& defaults, MeasuredSetting setting, double level,
                              double min_effect) {
   JudgedSetting judged{std::move(setting), {}, Advice::undecided};
-  for (const auto& [bytes, before] : defaults.busbw) {
-    const auto after = judged.measured.busbw.find(bytes);
-    if (before.empty() || after == judged.measured.busbw.end() || after->second.empty()) continue;
-    const auto key = "allreduce/bytes:" + std::to_string(bytes);
-    judged.changes.push_back(judge_change(key, "busbw_gb_per_s", before, after->second, min_effect, level));
+  for (const auto& [row, before] : defaults.values) {
+    const auto after = judged.measured.values.find(row);
+    if (before.empty() || after == judged.measured.values.end() || after->second.empty()) continue;
+    judged.changes.push_back(
+        judge_change(row.key(), std::string(row.metric()), before, after->second, min_effect, level));
   }
   judged.advice = advice_of(judged, min_effect);
   return judged;
 }
 
 }  // namespace
+
+Key TunedRow::key() const {
+  Key key(row);
+  if (!is_step()) key.set("bytes", bytes);
+  return key;
+}
 
 std::string MeasuredSetting::text() const { return joined(variables, " "); }
 
@@ -55,17 +62,22 @@ double JudgedSetting::mean_percent() const {
   return changes.empty() ? 0 : sum / static_cast<double>(changes.size());
 }
 
+bool JudgedSetting::is_of_step() const {
+  return !measured.values.empty() &&
+         std::ranges::all_of(measured.values, [](const auto& value) { return value.first.is_step(); });
+}
+
 const Change* JudgedSetting::worst() const {
   const auto least = std::ranges::min_element(
       changes, {}, [](const Change& change) { return change.trend == Trend::worse ? *change.percent : 0; });
   return least != changes.end() && least->trend == Trend::worse ? &*least : nullptr;
 }
 
-const JudgedSetting* Tuning::best() const {
+const JudgedSetting* Tuning::best_of(bool step) const {
   const JudgedSetting* best = nullptr;
   for (const JudgedSetting& setting : settings) {
     const bool better = best == nullptr || setting.mean_percent() > best->mean_percent();
-    if (setting.advice == Advice::recommended && better) best = &setting;
+    if (setting.advice == Advice::recommended && setting.is_of_step() == step && better) best = &setting;
   }
   return best;
 }
@@ -85,10 +97,10 @@ int Tuning::exit_code() const {
   return decided ? 0 : inconclusive;
 }
 
-int rounds_needed(std::size_t settings, std::size_t sizes) {
+int rounds_needed(std::size_t settings, std::size_t rows) {
   constexpr double overlap = 4;  // p of a sample in which a few values overlap, over the smallest p
   std::size_t rounds = 2;
-  while (overlap * smallest_p(2 * rounds, rounds) > level_of(settings, sizes)) ++rounds;
+  while (overlap * smallest_p(2 * rounds, rounds) > level_of(settings, rows)) ++rounds;
   return static_cast<int>(rounds);
 }
 
@@ -102,9 +114,9 @@ std::vector<std::size_t> launches_of_round(std::size_t settings, int round) {
 }
 
 Tuning judge_tuning(MeasuredSetting defaults, std::vector<MeasuredSetting> settings, int rounds, double min_effect) {
-  const auto sizes = defaults.busbw.size();
-  const double level = level_of(settings.size(), sizes);
-  Tuning tuning{min_effect, rounds, rounds_needed(settings.size(), sizes), std::move(defaults), {}};
+  const auto rows = defaults.values.size();
+  const double level = level_of(settings.size(), rows);
+  Tuning tuning{min_effect, rounds, rounds_needed(settings.size(), rows), std::move(defaults), {}};
   for (auto& setting : settings) {
     tuning.settings.push_back(judged_setting(tuning.defaults, std::move(setting), level, min_effect));
   }
