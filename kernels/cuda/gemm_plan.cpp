@@ -154,9 +154,13 @@ bool GemmPlan::runs(const GemmCandidate& candidate) const {
 
 Metrics GemmPlan::describe(const GemmCandidate& candidate) {
   if (candidate.rank == GemmCandidate::dgemm) return {{"candidate", candidate.rank}};
-  return {{"algorithm", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_ID)},
-          {"tile", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)},
-          {"candidate", candidate.rank}};
+  Metrics metrics{{"candidate", candidate.rank}};
+  const auto add = [&](const char* name, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    if (const auto value = find_setting(candidate.algorithm, attribute)) metrics.emplace_back(name, *value);
+  };
+  add("algorithm", CUBLASLT_ALGO_CONFIG_ID);
+  add("tile", CUBLASLT_ALGO_CONFIG_TILE_ID);
+  return metrics;
 }
 
 std::optional<ProductTiling> GemmPlan::tiling(const GemmCandidate& candidate, int multiprocessors) const {

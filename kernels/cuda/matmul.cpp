@@ -86,11 +86,17 @@ BlasHandle make_blas() {
   return BlasHandle(handle);
 }
 
-std::uint32_t setting(const MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
-  std::uint32_t value = 0;
-  std::size_t written = 0;
-  check(blas().cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written));
-  return value;
+std::optional<std::uint32_t> find_setting(const MatmulAlgorithm& algorithm,
+                                          cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  const auto read = [&](auto value) -> std::optional<std::uint32_t> {
+    std::size_t written = 0;
+    const auto status =
+        blas().cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written);
+    return status == CUBLAS_STATUS_SUCCESS ? std::optional<std::uint32_t>(value) : std::nullopt;
+  };
+  const bool is_shape =
+      attribute == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID || attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  return is_shape ? read(std::uint16_t{}) : read(std::uint32_t{});
 }
 
 Matmul::Matmul(cublasLtHandle_t blas, const MatmulShape& shape)
@@ -117,7 +123,7 @@ std::vector<MatmulAlgorithm> Matmul::propose(int most, cublasStatus_t& status) c
 }
 
 std::optional<MatmulAlgorithm> Matmul::split(MatmulAlgorithm algorithm, std::uint32_t parts) const {
-  if (setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) == parts) return std::nullopt;
+  if (find_setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) == parts) return std::nullopt;
   const bool has_it = set(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts) &&
                       set(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   return has_it && runs(algorithm) ? std::optional(algorithm) : std::nullopt;

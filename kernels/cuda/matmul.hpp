@@ -56,8 +56,9 @@ using MatmulAlgorithm = cublasLtMatmulAlgo_t;
 
 BlasHandle make_blas();
 
-/// Returns a number of the algorithm in cuBLASLt's tables, such as its tile (cublasLtMatmulTile_t).
-std::uint32_t setting(const MatmulAlgorithm&, cublasLtMatmulAlgoConfigAttributes_t);
+/// Returns a number of the algorithm in cuBLASLt's tables, such as its tile (cublasLtMatmulTile_t); nullopt if cuBLASLt
+/// does not tell it.
+std::optional<std::uint32_t> find_setting(const MatmulAlgorithm&, cublasLtMatmulAlgoConfigAttributes_t);
 
 class Matmul {
  public:

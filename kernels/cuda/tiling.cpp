@@ -53,19 +53,19 @@ static_assert(stage_extents[CUBLASLT_MATMUL_STAGES_64x4].first == 64 &&
 static_assert(cluster_extents[CUBLASLT_CLUSTER_SHAPE_1x2x1].first == 1 &&
               cluster_extents[CUBLASLT_CLUSTER_SHAPE_1x2x1].second == 2);
 
-Extents extents_at(const auto& table, std::uint32_t number) {
-  return number < table.size() ? table[number] : Extents{};
+Extents extents_at(const auto& table, std::optional<std::uint32_t> number) {
+  return number && *number < table.size() ? table[*number] : Extents{};
 }
 
 }  // namespace
 
 std::optional<ProductTiling> tiling_of(const MatmulAlgorithm& algorithm, const MatmulShape& shape,
                                        int multiprocessors) {
-  const auto tile = extents_at(tile_extents, setting(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID));
+  const auto tile = extents_at(tile_extents, find_setting(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID));
   if (tile.second == 0) return std::nullopt;
-  auto cluster = extents_at(cluster_extents, setting(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+  auto cluster = extents_at(cluster_extents, find_setting(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
   if (cluster.second == 0) cluster = {1, 1};
-  const auto stage = extents_at(stage_extents, setting(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
+  const auto stage = extents_at(stage_extents, find_setting(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
   return ProductTiling{.rows = shape.d.rows,
                        .columns = shape.d.cols,
                        .terms = shape.a_transposed ? shape.a.rows : shape.a.cols,
@@ -75,7 +75,7 @@ std::optional<ProductTiling> tiling_of(const MatmulAlgorithm& algorithm, const M
                        .cluster_columns = cluster.second,
                        .stage_terms = stage.first,
                        .stages = stage.second,
-                       .split = setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+                       .split = find_setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM).value_or(1),
                        .multiprocessors = static_cast<std::uint64_t>(multiprocessors)};
 }
 
