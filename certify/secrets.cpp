@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
+#include <unordered_map>
 
 #include "base/text.hpp"
 
@@ -36,7 +38,12 @@ constexpr std::string_view plain_values = " on off yes no true false none auto I
 constexpr std::string_view harmless_flags = "nNcxHtCJ";
 
 bool is_in(std::string_view list, std::string_view word) {
-  return word.find(' ') == npos && list.find(' ' + std::string(word) + ' ') != npos;
+  if (word.find(' ') != npos) return false;
+  for (auto at = list.find(word); at != npos; at = list.find(word, at + 1)) {
+    const auto end = at + word.size();
+    if (at > 0 && list[at - 1] == ' ' && end < list.size() && list[end] == ' ') return true;
+  }
+  return false;
 }
 
 /// True if any word of the list passes the test.
@@ -212,6 +219,7 @@ std::string json_without_secrets(std::string_view json) {
   std::string clean;
   // True after a key whose values are names of algorithms or hashes: they are long, but no secrets.
   bool is_hexadecimal = false;
+  std::unordered_map<std::string_view, bool> secret_names;  // by key, because results have few keys, many times each
   for (auto begin = json.find('"'); begin != npos; begin = json.find('"')) {
     auto end = begin + 1;
     while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
@@ -222,7 +230,11 @@ std::string json_without_secrets(std::string_view json) {
     const bool is_key = after != npos && json[after] == ':';
     if (is_key) is_hexadecimal = text.starts_with("gemm/") || text.starts_with("product ") || text == "sha256";
     clean += is_key || is_hexadecimal ? std::string(text) : lines_without_secrets(masker, text, "\\n");
-    if (is_key) masker.expect_value(is_secret_name(text));
+    if (is_key) {
+      const auto [known, fresh] = secret_names.try_emplace(text);
+      if (fresh) known->second = is_secret_name(text);
+      masker.expect_value(known->second);
+    }
     clean += json.substr(0, 1);
     json.remove_prefix(std::min<std::size_t>(1, json.size()));
   }

@@ -64,6 +64,24 @@ TEST(StrictJson, IsWhatTheJsonLibraryAcceptsIfOneOrTwoBytesAreChanged) {
   EXPECT_GT(accepted, 30);
 }
 
+TEST(StrictJson, HasTheValueOfTheJsonLibraryForNumbersOfAllLengths) {
+  std::mt19937_64 random(86'003);
+  std::string text = "[-0.0, 0.0, 9007199254740993, 900719925474099.3, 0.000000000000001";
+  for (int i = 0; i < 20000; ++i) {
+    const auto digits = std::to_string(random());
+    const auto length = 1 + random() % digits.size(), before = 1 + random() % length;
+    const std::string whole = digits.substr(0, before), part = digits.substr(before, length - before);
+    text += std::string(random() % 2 == 0 ? ", " : ", -") + whole + (part.empty() ? "" : "." + part);
+  }
+  const Folder folder;
+  const auto read = ours(folder, text + "]"), expected = of_the_library(text + "]");
+  ASSERT_TRUE(read && expected);
+  for (std::size_t i = 0; i < expected->size(); ++i) {
+    const auto bits = [&](const json& list) { return std::bit_cast<std::uint64_t>(list[i].get<double>()); };
+    ASSERT_EQ(bits(*read), bits(*expected)) << (*expected)[i];
+  }
+}
+
 TEST(StrictJson, HasTheSameValuesIfItIsReadInPieces) {
   std::mt19937_64 random(86'002);
   std::string text = "{\"numbers\":[0";

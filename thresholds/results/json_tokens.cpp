@@ -1,6 +1,7 @@
 #include "thresholds/results/json_tokens.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -52,8 +53,34 @@ std::optional<Number> converted(std::string_view text) {
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
+/// Returns the value of a number with at most 15 digits and without an exponent, such as 1978.0. Its digits and the
+/// power of ten are exact, so their quotient is the nearest value (Clinger, How to read floating point numbers
+/// accurately, 1990). nullopt for other numbers.
+std::optional<double> short_real(std::string_view text) {
+  constexpr std::array<double, 16> powers{1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                          1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  const bool is_negative = text.front() == '-';
+  text.remove_prefix(is_negative ? 1 : 0);
+  if (text.size() > powers.size()) return std::nullopt;
+  std::uint64_t digits = 0;
+  std::size_t after_point = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '.') {
+      after_point = text.size() - i - 1;
+    } else if (is_digit(text[i])) {
+      digits = 10 * digits + static_cast<std::uint64_t>(text[i] - '0');
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (digits > std::uint64_t{1} << 53) return std::nullopt;
+  const double value = static_cast<double>(digits) / powers[after_point];
+  return is_negative ? -value : value;
+}
+
 /// Returns the value of a number that has the grammar of JSON; nullopt if it is too large.
 std::optional<double> real_of(std::string_view text) {
+  if (const auto value = short_real(text)) return value;
   if (const auto value = converted<double>(text)) return value;
   const double value = std::strtod(std::string(text).c_str(), nullptr);  // from_chars has no value for tiny numbers
   return std::isfinite(value) ? std::optional(value) : std::nullopt;

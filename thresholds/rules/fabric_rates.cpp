@@ -26,6 +26,8 @@ Rule floor_rule(const Key& key, double floor, std::string source) {
 // Returns rules for one host, applied to the rows that are measured inside each of several hosts.
 std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& benchmarks) {
   std::vector<Rule> rules;
+  const auto is_inside = [](const auto& entry) { return entry.first.part("scope") == "node"; };
+  if (std::ranges::none_of(benchmarks, is_inside)) return rules;
   for (const Rule& rule : profile.rules) {
     const auto found = benchmarks.find(Key(rule.benchmark).set("scope", "node"));
     if (found == benchmarks.end()) continue;

@@ -75,7 +75,7 @@ class RuleJudge {
     if (!finding_.good() && finding_.next.empty()) {
       finding_.next = measure_command(finding_.key, context_.world_size) + own_flag();
     }
-    return finding_;
+    return std::move(finding_);
   }
 
  private:

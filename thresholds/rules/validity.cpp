@@ -149,14 +149,15 @@ class RowCheck {
     if (!ranks) return;
     if (!run) return refuse(metric, 0, "the ranks have values, but the run has none", {}, Status::missing);
     agree(metric, high_is_slow ? *run / *ranks : *ranks / *run, *run,
-          "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
+          [&] { return "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric); });
   }
 
-  // Checks that the run agrees with its slowest rank. `slower` is the ratio of the run's time to the time of that rank.
-  void agree(const std::string& metric, double slower, double run, const std::string& other) {
+  // Checks that the run agrees with its slowest rank. `slower` is the ratio of the run's time to the time of that rank,
+  // and `other` returns a text about that rank.
+  void agree(const std::string& metric, double slower, double run, const auto& other) {
     const double most = context_.backend == Backend::cuda ? agreement_factor : HUGE_VAL;
     if (slower >= 1 - rounding && slower <= most) return;
-    refuse(metric, run, "the run has " + number_text(run) + ", " + other);
+    refuse(metric, run, "the run has " + number_text(run) + ", " + other());
   }
 
   // Checks sensor values: those of the run must be those of the slowest rank.
@@ -312,7 +313,8 @@ class RowCheck {
     const Column* seconds = column("seconds");
     const auto ranks = seconds == nullptr ? std::nullopt : slowest(*seconds, true);
     if (median && ranks) {
-      agree(by, *median / *ranks, *run_value(by), "the slowest rank took " + number_text(*ranks * 1e6) + " us");
+      agree(by, *median / *ranks, *run_value(by),
+            [&] { return "the slowest rank took " + number_text(*ranks * 1e6) + " us"; });
     }
   }
 
