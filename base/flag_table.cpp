@@ -19,6 +19,14 @@ std::string one_of(const Flag& flag, const std::string& value) {
   return "is not one of " + joined(choices) + did_you_mean(value, choices);
 }
 
+/// Returns what is wrong if a word of a list is not one of the choices in the row.
+std::string several_of(const Flag& flag, const std::string& value) {
+  for (const auto& word : words_of_list(value)) {
+    if (auto problem = one_of(flag, word); !problem.empty()) return problem;
+  }
+  return "";
+}
+
 std::string list(const Flag&, const std::string& value) {
   const auto words = words_of_list(value);
   const bool whole = std::find(words.begin(), words.end(), "") == words.end();
@@ -173,10 +181,12 @@ const FlagTable rows{
     {"--despite-preflight", "", measuring, "measure even if pre-flight fails (SHAKEDOWN_DESPITE_PREFLIGHT=1)"},
     {"--again", "[=RUN]", "accept", "repeat the families that failed in the last run, or in RUN, and compare"},
     {"--scaling", "[=1,2,4]", "accept", "also measure AllReduce and training on fewer nodes", rising},
-    {"--sizes", "=BYTES[,BYTES]", "tune bench_allreduce", "sizes of AllReduce to measure, such as 64K,1M,32M",
-     message_sizes},
+    {"--sizes", "=BYTES[,BYTES]", "tune bench_allreduce bench_collectives",
+     "sizes of messages to measure, such as 64K,1M,32M", message_sizes},
     {"--candidates", "=V=X[,V=Y]", "tune",
      "settings to compare, such as NCCL_ALGO=Ring+NCCL_PROTO=LL,NCCL_NTHREADS=512", variable_settings},
+    {"--op", "=all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|sendrecv", "tune",
+     "collectives to measure, separated by commas (all_reduce)", several_of},
     {"--settings", "=FILE|guides", "tune",
      "settings to compare: those of a file like nccl.conf, or those that guides recommend"},
     {"--step", "", "tune", "also compare CUDA_DEVICE_MAX_CONNECTIONS and OMP_NUM_THREADS by a training step"},

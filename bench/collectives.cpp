@@ -1,7 +1,7 @@
 // The collectives except AllReduce: all_gather, reduce_scatter, alltoall, broadcast, reduce, and sendrecv around a
 // ring. On request, also an exchange of unequal parts, alltoallv.
 //
-//   mpirun -np 4 build/bench/bench_collectives --benchmark_filter=op:all_gather
+//   mpirun -np 4 build/bench/bench_collectives --benchmark_filter=op:all_gather --sizes=1M,64M
 //   mpirun -np 4 build/bench/bench_collectives --benchmark_filter=op:alltoallv
 #include <set>
 
@@ -16,6 +16,8 @@ constexpr CollectiveOp operations[] = {CollectiveOp::all_gather, CollectiveOp::r
                                        CollectiveOp::broadcast,  CollectiveOp::reduce,         CollectiveOp::sendrecv};
 
 std::set<std::size_t> sizes_for(const Session& session) {
+  const auto& given = session.options().sizes;
+  if (!given.empty()) return {given.begin(), given.end()};
   constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
   if (!session.has_gpus()) return {8, 64 * kib, 4 * mib};
   std::set<std::size_t> sizes{mib, 128 * mib, gib};
@@ -49,8 +51,10 @@ void register_collectives(Session& session) {
     for (const auto bytes : sizes_for(session)) {
       add(session, CollectiveSpec{op, DType::f32, bytes, session.ranks()});
     }
+    if (!session.options().sizes.empty()) continue;
     for (const auto bytes : sizes_for(session)) add_inside_hosts(session, CollectiveSpec{op, DType::f32, bytes});
   }
+  if (!session.options().sizes.empty()) return;
   add_exchanges(session);
 }
 

@@ -47,6 +47,8 @@ struct TuneOptions {
   std::vector<MeasuredSetting> candidates;  // empty: those of the table
   bool has_guides = false;                  // true: compare the settings that guides recommend
   bool has_step = false;                    // true: also measure the variables of a training step
+  bool has_all_reduce = true;
+  Words other_collectives;
   double time_s = 600;
   double min_effect = default_min_effect;
 };
@@ -65,7 +67,8 @@ bool is_variable(const std::string& word) {
   return name.size() + 1 < word.size() && is_plain(name, "_") && std::isupper(static_cast<unsigned char>(name[0])) != 0;
 }
 
-/// Returns the settings of a file: one in each line, with blanks between its variables. A text after # is a comment.
+/// Returns the settings of a file: one in each line, with blanks between its variables. A text after # is its
+/// source.
 std::vector<MeasuredSetting> settings_of_file(const fs::path& file) {
   constexpr std::size_t max_settings = 100;
   const auto refuse = [&](const std::string& why) { throw InputError("--settings: " + file.string() + ": " + why); };
@@ -73,10 +76,13 @@ std::vector<MeasuredSetting> settings_of_file(const fs::path& file) {
   if (!lines) refuse("cannot be read; give guides, or a file with NAME=VALUE in each line");
   std::vector<MeasuredSetting> settings;
   for (std::size_t i = 0; i < lines->size(); ++i) {
-    auto variables = variables_of(lines->at(i));
+    const std::string& line = lines->at(i);
+    auto variables = variables_of(line);
     const auto wrong = std::ranges::find_if_not(variables, is_variable);
     if (wrong != variables.end()) refuse(fmt::format("line {}: '{}' must be NAME=VALUE", i + 1, printable(*wrong)));
-    if (!variables.empty()) settings.push_back(setting_of(std::move(variables)));
+    const auto comment = line.find_first_not_of("# ", std::min(line.find('#'), line.size()));
+    std::string source = comment == std::string::npos ? "" : printable(line.substr(comment));
+    if (!variables.empty()) settings.push_back(setting_of(std::move(variables), false, std::move(source)));
   }
   if (settings.empty()) refuse("has no setting; write NAME=VALUE in each line");
   if (settings.size() > max_settings) refuse(fmt::format("has more than {} settings; divide it", max_settings));
@@ -97,16 +103,18 @@ bool applies(const Words& variables, const TuneWorkload& workload) {
 TuneOptions parse_tune_options(const Words& words) {
   const auto given = parse_flags(all_flags(), "tune", words);
   TuneOptions options;
-  const Words own{"--sizes", "--candidates", "--settings", "--step", "--time", "--min-effect"};
+  const Words own{"--sizes", "--candidates", "--settings", "--step", "--op", "--time", "--min-effect"};
   Words of_ranks;
   std::ranges::copy_if(words, std::back_inserter(of_ranks), [&](const std::string& word) {
     return std::ranges::find(own, word.substr(0, word.find('='))) == own.end();
   });
   options.ranks = parse_accept_options(of_ranks, process_environment(), "measure");
-  Words sizes, candidates;
+  Words sizes, candidates, collectives{"all_reduce"};
   std::string settings;
   given("--sizes", sizes)("--candidates", candidates)("--time", options.time_s)("--min-effect", options.min_effect);
-  given("--settings", settings)("--step", options.has_step);
+  given("--settings", settings)("--step", options.has_step)("--op", collectives);
+  options.has_all_reduce = std::erase(collectives, "all_reduce") > 0;
+  options.other_collectives = collectives;
   for (const auto& size : sizes) options.sizes.push_back(bytes_in(size).value_or(0));
   for (const auto& candidate : candidates) options.candidates.push_back(setting_of(split(candidate + "+", '+')));
   options.has_guides = settings == "guides";
@@ -237,7 +245,12 @@ Context first_contact(TuneLaunches& launches) {
 std::vector<TuneWorkload> workloads_for(const TuneOptions& options, const Context& context, TuneLaunches& launches) {
   const bool has_gpus = context.backend == Backend::cuda;
   const Sizes usual = has_gpus ? Sizes{64 * kib, mib, 32 * mib, 512 * mib} : Sizes{64 * kib, mib, 16 * mib};
-  std::vector workloads{workload_of_sizes(options.sizes.empty() ? usual : options.sizes)};
+  const Sizes& sizes = options.sizes.empty() ? usual : options.sizes;
+  std::vector<TuneWorkload> workloads;
+  if (options.has_all_reduce) workloads.push_back(workload_of_sizes(sizes));
+  if (!options.other_collectives.empty()) {
+    workloads.push_back(workload_of_collectives(options.other_collectives, sizes));
+  }
   if (options.has_step) {
     workloads.push_back(workload_of_step(context.backend));
     // The first step selects its products, and stores the choices for all later ones.
@@ -282,6 +295,7 @@ int tune(const std::vector<std::string>& words) {
                                   : RunFolder::create(results / "tune", options.ranks.run_id, options.ranks.keep);
   say("results: " + run.shown_path().string());
   Words families{"allreduce"};
+  if (!options.other_collectives.empty()) families.emplace_back("collectives");
   if (options.has_step) families.emplace_back("train_step");
   TuneLaunches launches(options.ranks, run, families, signals);
   const Context context = first_contact(launches);

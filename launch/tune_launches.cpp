@@ -23,7 +23,14 @@ using Clock = std::chrono::steady_clock;
 TunedRow tuned_row(const Key& key) {
   const auto bytes = key.number("bytes");
   if (!bytes) return {key.text(), 0};
-  return {key.family(), static_cast<std::uint64_t>(*bytes)};
+  const auto op = key.part("op");
+  return {key.family() + (op.empty() ? "" : "/op:" + std::string(op)), static_cast<std::uint64_t>(*bytes)};
+}
+
+std::string flag_of_sizes(const std::vector<std::uint64_t>& sizes) {
+  Words numbers;
+  for (const auto bytes : sizes) numbers.push_back(std::to_string(bytes));
+  return "--sizes=" + joined(numbers, ",");
 }
 
 /// Reads the figures of the first repetition: a retest would favour settings with low values.
@@ -48,13 +55,17 @@ void read_figures(const Results& results, const std::vector<TunedRow>& wanted, L
 }  // namespace
 
 TuneWorkload workload_of_sizes(const std::vector<std::uint64_t>& sizes) {
-  TuneWorkload workload{.family = "allreduce", .tier = Tier::quick, .flags = {}, .rows = {}};
-  Words numbers;
-  for (const auto bytes : sizes) {
-    numbers.push_back(std::to_string(bytes));
-    workload.rows.push_back({workload.family, bytes});
+  TuneWorkload workload{.family = "allreduce", .tier = Tier::quick, .flags = {flag_of_sizes(sizes)}, .rows = {}};
+  for (const auto bytes : sizes) workload.rows.push_back({workload.family, bytes});
+  return workload;
+}
+
+TuneWorkload workload_of_collectives(const Words& operations, const std::vector<std::uint64_t>& sizes) {
+  TuneWorkload workload{.family = "collectives", .tier = Tier::quick, .flags = {flag_of_sizes(sizes)}, .rows = {}};
+  workload.flags.push_back("--benchmark_filter=op:(" + joined(operations, "|") + ")/");
+  for (const auto& op : operations) {
+    for (const auto bytes : sizes) workload.rows.push_back({workload.family + "/op:" + op, bytes});
   }
-  workload.flags = {"--sizes=" + joined(numbers, ",")};
   return workload;
 }
 

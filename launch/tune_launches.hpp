@@ -29,6 +29,9 @@ struct TuneWorkload {
 /// Returns AllReduces of these sizes in bytes.
 TuneWorkload workload_of_sizes(const std::vector<std::uint64_t>& sizes);
 
+/// Returns other collectives, such as "alltoall", of these sizes in bytes.
+TuneWorkload workload_of_collectives(const Words& operations, const std::vector<std::uint64_t>& sizes);
+
 /// Returns a short training step of GPT-2: on GPUs with 124 million parameters, else of a tiny one. It has the same
 /// losses and products with each setting, and its ranks add up their gradients.
 TuneWorkload workload_of_step(Backend);

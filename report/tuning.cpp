@@ -174,7 +174,7 @@ std::string tuning_json(const Tuning& tuning) {
 std::string nccl_conf(const Tuning& tuning) {
   const JudgedSetting* const best = tuning.best();
   if (best == nullptr) return "# no setting is recommended; tune.json has the reason\n";
-  std::string text = "# against the defaults, by AllReduce of each size\n";
+  std::string text = "# against the defaults, by row\n";
   for (const Change& change : best->changes) text += "# " + place_of(change.key) + ": " + gain_text(change) + "\n";
   for (const auto& variable : best->measured.variables) {
     // NCCL reads only its own variables from the file.

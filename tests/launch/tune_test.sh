@@ -15,7 +15,8 @@ cat >"$tree/bin/bench_allreduce" <<'END'
 [[ ${NCCL_PROTO:-} != crash ]] || kill -SEGV $$
 [[ ${NCCL_PROTO:-} != hang ]] || exec sleep 1000
 for flag; do case $flag in --run-id=*) id=${flag#*=} ;; --sizes=*) sizes=${flag#*=} ;; esac; done
-rows=
+rows= row=allreduce
+[[ $0 != *collectives ]] || row=collectives/op:alltoall
 for bytes in ${sizes//,/ }; do
   percent=100
   [[ ${NCCL_MAX_NCHANNELS:-} != 1 ]] || percent=40
@@ -24,7 +25,7 @@ for bytes in ${sizes//,/ }; do
   error=
   [[ ${NCCL_PROTO:-} != refused ]] || error='"error_occurred": true, "error_message": "NCCL: invalid usage",'
   rate=$(awk -v p="$percent" -v r=$RANDOM 'BEGIN { printf "%.4f", 4 * p * (1 + 0.005 * r / 32768) }')
-  rows+=",{\"name\": \"allreduce/dtype:f32/bytes:$bytes/manual_time\", \"run_name\": \"allreduce\", \"run_type\": \"iteration\",
+  rows+=",{\"name\": \"$row/dtype:f32/bytes:$bytes/manual_time\", \"run_name\": \"allreduce\", \"run_type\": \"iteration\",
     \"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": 1, \"real_time\": 1, \"cpu_time\": 1,
     \"time_unit\": \"ms\", $error \"busbw_gb_per_s\": $rate}"
 done
@@ -127,6 +128,17 @@ run 2 "${tune[@]}" --settings=settings.conf
 expect "a file without settings is refused" says 'settings.conf: has no '
 run 2 "${tune[@]}" --settings=absent.conf
 expect "an absent file is refused" says 'absent.conf: '
+
+cp "$tree"/bin/bench_{allreduce,collectives}
+run 0 "${tune[@]}" --op=alltoall --candidates=NCCL_ALGO=Tree
+expect "another collective is compared on request" prints '^ +alltoall, 1 GiB +\+(9|10)\.[0-9] %'
+expect "  with its rows in the JSON" python3 - "$latest/tune.json" <<'END'
+import json, sys
+rows = json.load(open(sys.argv[1]))["defaults"]["busbw_gb_per_s"]
+assert set(rows) == {f"collectives/op:alltoall/bytes:{n}" for n in (8388608, 1073741824)}
+END
+run 2 "${tune[@]}" --op=all_to_all
+expect "an unknown collective is refused" says "op: 'all_to_all'"
 
 limit=60
 run 0 "${tune[@]}" --candidates=NCCL_PROTO=hang,NCCL_PROTO=LL
