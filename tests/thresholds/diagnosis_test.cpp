@@ -470,6 +470,30 @@ TEST(Culprits, TakeTheEvidenceOfRulesToo) {
   EXPECT_EQ(d.evidence.at(0).by, Judgement::rule);
 }
 
+// Of a fleet that is slow as a whole, the slower half may just miss a limit that the faster half just meets.
+TEST(Culprits, BlameNoGpuForALimitThatItMissesByLessThanTheWholeFleetMissesAnother) {
+  const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
+  const auto culprits_with = [&](double least) {
+    Measured run;
+    std::vector<double> reads(8, 4160);
+    reads[6] = 4140;
+    run.builder.add(read, "hbm_gb_per_s", 4140, Measured::list(reads)).repeated();
+    const auto rules =
+        profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: " + std::to_string(least) +
+                    ", source: s}\n  - {benchmark: \"" + read +
+                    "\", metric: hbm_gb_per_s, every: rank, min: 4150, source: s}\n",
+                "unjudged: [gemm, p2p, allreduce]\n");
+    return judge({run.results()}, rules, {}).culprits;
+  };
+  const Diagnosis fleet = only(culprits_with(4450));
+  EXPECT_EQ(fleet.causes.front(), Cause::configuration);
+  EXPECT_TRUE(fleet.places.empty());
+  EXPECT_EQ(fleet.keys.size(), 2u);
+  const Diagnosis alone = only(culprits_with(4000));
+  EXPECT_EQ(causes_text(alone), "slow GPU") << "the fleet meets the other limit";
+  EXPECT_EQ(alone.places[0].rank, 6);
+}
+
 TEST(Culprits, NameTheRankWhoseDataWereWrong) {
   Measured run;
   run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8", "wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed",

@@ -195,6 +195,14 @@ Explanation explain_collectives(const RunEvidence& run, const std::vector<Diagno
   return {.suspect = slow_by_configuration(run, std::move(slow))};
 }
 
+/// True if a GPU only misses limits that the whole fleet misses by more, and no comparison says that it is slow.
+bool is_as_slow_as_the_fleet(const Diagnosis& d, const Diagnosis& fleet, const RunEvidence& run) {
+  const auto is_by_rule = [](const Evidence& evidence) { return evidence.by == Judgement::rule; };
+  const auto is_missed_alike = [&](const Key& key) { return run.alike().contains(key.family()); };
+  return d.causes.front() == Cause::slow_gpu && d.percent < fleet.percent && d.evidence_count == d.evidence.size() &&
+         std::ranges::all_of(d.evidence, is_by_rule) && std::ranges::all_of(d.keys, is_missed_alike);
+}
+
 Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagnosis>& found) {
   if (run.alike().empty()) return {};
   Diagnosis d;
@@ -230,14 +238,25 @@ Explanation explain_missed_alike(const RunEvidence& run, const std::vector<Diagn
     d.detail += copies_alike;
     d.next = run.on_host(0, "lspci -vvv | grep ACSCtl");
   }
-  add_evidence(d, std::move(evidence));
-  return {.suspect = std::move(d)};
+  add_evidence(d, evidence);
+  Explanation explanation;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!is_as_slow_as_the_fleet(found[i], d, run)) continue;
+    explanation.replaces.push_back(i);
+    evidence.insert(evidence.end(), found[i].evidence.begin(), found[i].evidence.end());
+  }
+  if (!explanation.replaces.empty()) add_evidence(d, std::move(evidence));
+  explanation.suspect = std::move(d);
+  return explanation;
 }
 
 std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation& explanation) {
   if (const auto& consequence = explanation.consequence) {
     found.at(consequence->suspect).detail += "; " + consequence->reason;
     found.at(consequence->suspect).fails = true;
+  }
+  for (auto i = explanation.replaces.rbegin(); i != explanation.replaces.rend(); ++i) {
+    found.erase(found.begin() + static_cast<std::ptrdiff_t>(*i));
   }
   if (explanation.suspect) found.push_back(*explanation.suspect);
   return found;

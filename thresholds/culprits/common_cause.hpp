@@ -18,10 +18,11 @@ struct Consequence {
 };
 
 /// A new suspect, or a consequence of a suspect that was found before. If both are missing, there is nothing to
-/// explain.
+/// explain. The new suspect explains those of `replaces`, which are indices in the list of suspects.
 struct Explanation {
   std::optional<Diagnosis> suspect = std::nullopt;
   std::optional<Consequence> consequence = std::nullopt;
+  std::vector<std::size_t> replaces = {};
 };
 
 /// Returns why collectives are slow: because of a late rank, else because of one of `found`, else because of the
@@ -29,8 +30,9 @@ struct Explanation {
 Explanation explain_collectives(const RunEvidence&, const std::vector<Diagnosis>& found);
 
 /// Explains the limits that most ranks miss, and those that ranks miss without being outliers. Such limits show that
-/// the whole fleet is below its reference. Missed limits of training steps may be explained by one of `found`, because
-/// ranks wait for each other.
+/// the whole fleet is below its reference. Healthy GPUs of such a fleet may miss a limit by themselves, because they
+/// are a little slower than others: if they miss limits of the same families by less, the fleet explains them. Missed
+/// limits of training steps may be explained by one of `found`, because ranks wait for each other.
 Explanation explain_missed_alike(const RunEvidence&, const std::vector<Diagnosis>& found);
 
 /// Returns the suspects, extended by the explanation. A suspect whose consequence misses a limit fails.
