@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/host_memory.hpp"
 #include "base/parse_number.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
@@ -29,36 +30,9 @@ bool is_numbered(const std::string& name, std::string_view stem) {
          name.find_first_not_of("0123456789", stem.size()) == std::string::npos;
 }
 
-/// Returns a value of a meminfo file in GB of 1e9 bytes; the file has units of 1024 bytes.
-std::optional<double> meminfo_gb(const Path& file, std::string_view name) {
-  const auto text = field_of(file, name);
-  const auto kib = text ? leading_number<double>(*text) : std::nullopt;
-  return kib ? std::optional(*kib * 1024 / 1e9) : std::nullopt;
-}
-
-/// Returns the names of the NUMA nodes whose memory is a GPU's. The processors of NVIDIA (JEP106 code 036b) present the
-/// HBM of each GPU as nodes without CPUs, which Linux counts as memory of the host. On other hosts such a node is the
-/// host's own memory, for example on CXL.
-std::vector<std::string> gpu_memory_nodes(const Path& root) {
-  std::vector<std::string> found;
-  if (!line_of(root / "sys/devices/soc0/soc_id").value_or("").starts_with("jep106:036b:")) return found;
-  const auto nodes = root / "sys/devices/system/node";
-  for (const auto& name : names_in(nodes).value_or(std::vector<std::string>{})) {
-    if (is_numbered(name, "node") && !line_of(nodes / name / "cpulist")) found.push_back(name);
-  }
-  return found;
-}
-
-/// Returns a value of /proc/meminfo in GB without the memory of GPUs; `of_node` is the name of the same value in the
-/// meminfo of a node.
-std::optional<double> host_memory_gb(const Path& root, std::string_view name, const std::string& of_node) {
-  auto total = meminfo_gb(root / "proc/meminfo", name);
-  for (const auto& node : gpu_memory_nodes(root)) {
-    const auto field = "Node " + node.substr(4) + " " + of_node;
-    const auto of_gpu = meminfo_gb(root / "sys/devices/system/node" / node / "meminfo", field);
-    if (total && of_gpu) *total -= *of_gpu;
-  }
-  return total;
+/// Returns GB of 1e9 bytes.
+std::optional<double> memory_in_gb(std::optional<double> bytes) {
+  return bytes ? std::optional(*bytes / 1e9) : std::nullopt;
 }
 
 /// Counts the processors (sockets) and cores that are online. A core is identified by its package and its number,
@@ -231,11 +205,11 @@ Facts cpu_facts(const Path& root) {
   return facts;
 }
 
-std::optional<double> free_memory_gb(const Path& root) { return host_memory_gb(root, "MemAvailable", "MemFree"); }
+std::optional<double> free_memory_gb(const Path& root) { return memory_in_gb(free_host_memory(root)); }
 
 Facts memory_facts(const Path& root) {
   Facts facts;
-  facts["memory_gb"] = number_fact(host_memory_gb(root, "MemTotal", "MemTotal"));
+  facts["memory_gb"] = number_fact(memory_in_gb(total_host_memory(root)));
   facts["memory_free_gb"] = number_fact(free_memory_gb(root));
   facts["numa_nodes"] = {};
   if (const auto names = names_in(root / "sys/devices/system/node")) {
