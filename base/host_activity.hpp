@@ -82,10 +82,12 @@ struct RasState {
   std::string version;                                  // "NCCL version 2.27.5 compiled with CUDA 12.9"
   std::vector<std::string> groups;                      // a line for each group of communicators
   std::vector<std::string> errors = {}, warnings = {};  // first lines of these sections
+  std::optional<std::string> problem = {};              // why there is no state: "RAS did not answer"
 };
 template <class Archive>
 void members(Archive& archive, RasState& ras) {
   archive("version", ras.version)("groups", ras.groups)("errors", ras.errors)("warnings", ras.warnings);
+  archive("problem", ras.problem);
 }
 
 struct HostActivity {

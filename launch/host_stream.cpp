@@ -39,6 +39,7 @@ void write_readings(int to, const std::string& host, const ReadingPlan& plan) {
   const auto interval = std::chrono::duration_cast<Clock::duration>(plan.interval);
   auto next = Clock::now();
   for (int number = 0;; ++number) {
+    if (plan.once && number == 1) reader.wait_for_ras(std::chrono::seconds(1));
     const auto line = json_text(Activity{{reader.read()}}, -1) + "\n";
     if ((!plan.once || number == 1) && !write_all(to, line)) return;
     if (plan.once && number == 1) return;

@@ -254,14 +254,31 @@ PortActivity ActivityReader::read_port(Port& port) {
   return activity;
 }
 
+void ActivityReader::wait_for_ras(std::chrono::milliseconds limit) {
+  is_ras_late_ = ras_query_.valid() && ras_query_.wait_for(limit) != std::future_status::ready;
+}
+
 /// Takes the answer of the last query, and begins a new one with each reading of slow values while a job may run. The
 /// query has a thread, because a job of many processes answers after seconds.
-void ActivityReader::read_ras(bool has_processes) {
+void ActivityReader::read_ras(const std::vector<GpuActivity>& gpus) {
   using namespace std::chrono_literals;
-  if (ras_query_.valid() && ras_query_.wait_for(0s) == std::future_status::ready) ras_ = ras_query_.get();
+  if (ras_query_.valid() && ras_query_.wait_for(0s) == std::future_status::ready) {
+    ras_ = ras_query_.get();
+  } else if (is_ras_late_) {
+    ras_.emplace().problem = ras_is_silent;
+  }
+  RasAddress address{.port = ras_port_};
+  bool has_processes = false;
+  for (const auto& gpu : gpus) {
+    for (const auto& process : gpu.processes) {
+      has_processes = true;
+      if (const auto set = process.settings.find("NCCL_RAS_ADDR"); set != process.settings.end())
+        address = ras_address_in(set->second);
+    }
+  }
   if (!has_processes) ras_.reset();
   if (ras_query_.valid() || !has_processes || readings_ % slow_readings != 0) return;
-  ras_query_ = std::async(std::launch::async, [port = ras_port_] { return ras_state(ras_limit, port); });
+  ras_query_ = std::async(std::launch::async, [address] { return ras_state(ras_limit, address); });
 }
 
 HostActivity ActivityReader::read() {
@@ -271,13 +288,9 @@ HostActivity ActivityReader::read() {
   host.time_s = wall_seconds();
   host.gpu_problem = gpu_problem_;
   read_processor(host);
-  bool has_processes = false;
-  for (auto& gpu : gpus_) {
-    host.gpus.push_back(read_gpu(gpu));
-    has_processes = has_processes || !host.gpus.back().processes.empty();
-  }
+  for (auto& gpu : gpus_) host.gpus.push_back(read_gpu(gpu));
   for (auto& port : ports_) host.ports.push_back(read_port(port));
-  read_ras(has_processes);
+  read_ras(host.gpus);
   host.ras = ras_;
   ++readings_;
   return host;

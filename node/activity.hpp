@@ -31,6 +31,8 @@ class ActivityReader {
   ActivityReader(std::filesystem::path root, std::string host, const Nvml&, int ras_port = usual_ras_port);
 
   HostActivity read();
+  /// Waits for an answer of RAS that is not there yet, at most this long. The next reading says if there is none.
+  void wait_for_ras(std::chrono::milliseconds limit);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -64,7 +66,7 @@ class ActivityReader {
   void read_traffic(Gpu&, GpuActivity&);
   PortActivity read_port(Port&);
   void find_ports();
-  void read_ras(bool has_processes);
+  void read_ras(const std::vector<GpuActivity>&);
 
   const std::filesystem::path root_;
   const std::string host_;
@@ -78,6 +80,7 @@ class ActivityReader {
   std::map<unsigned, ProcessActivity> known_processes_;  // by PID; forgotten with the slow values
   std::optional<RasState> ras_;
   std::future<std::optional<RasState>> ras_query_;
+  bool is_ras_late_ = false;
   unsigned readings_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/parse_number.hpp"
 #include "base/socket.hpp"
 #include "base/text.hpp"
 
@@ -66,6 +67,20 @@ std::string squeezed(std::string_view line) {
 
 bool is_underline(const std::string& line) { return !line.empty() && line.find_first_not_of('=') == std::string::npos; }
 
+/// Returns the state that the service reports; nullopt if it does not answer in time or is another service.
+std::optional<RasState> answer_of(const Conversation& service, std::chrono::milliseconds limit) {
+  constexpr const char* protocol = "CLIENT PROTOCOL 2\n";
+  if (!service.say(protocol)) return std::nullopt;
+  const auto greeting = service.hear_line();
+  if (!greeting || !lower(*greeting).starts_with("server protocol")) return std::nullopt;
+  // The service waits this long for silent processes of the job, and reports them.
+  const auto seconds = std::max<std::int64_t>(1, limit.count() / 2000);
+  if (!service.say("TIMEOUT " + std::to_string(seconds) + "\n") || !service.hear_line()) return std::nullopt;
+  if (!service.say("STATUS\n")) return std::nullopt;
+  const auto text = service.hear([](const std::string&) { return false; });  // it closes the connection at the end
+  return text && !text->empty() ? std::optional(ras_state_in(*text)) : std::nullopt;
+}
+
 }  // namespace
 
 RasState ras_state_in(std::string_view text) {
@@ -90,20 +105,27 @@ RasState ras_state_in(std::string_view text) {
   return state;
 }
 
-std::optional<RasState> ras_state(std::chrono::milliseconds limit, int port) {
-  const auto socket = connect_to("127.0.0.1", port);
-  if (!socket.is_open()) return std::nullopt;
-  const Conversation service(socket, Clock::now() + limit);
-  constexpr const char* protocol = "CLIENT PROTOCOL 2\n";
-  if (!service.say(protocol)) return std::nullopt;
-  const auto greeting = service.hear_line();
-  if (!greeting || !lower(*greeting).starts_with("server protocol")) return std::nullopt;
-  // The service waits this long for silent processes of the job, and reports them.
-  const auto seconds = std::max<std::int64_t>(1, limit.count() / 2000);
-  if (!service.say("TIMEOUT " + std::to_string(seconds) + "\n") || !service.hear_line()) return std::nullopt;
-  if (!service.say("STATUS\n")) return std::nullopt;
-  const auto text = service.hear([](const std::string&) { return false; });  // it closes the connection at the end
-  return text && !text->empty() ? std::optional(ras_state_in(*text)) : std::nullopt;
+RasAddress ras_address_in(std::string_view value) {
+  RasAddress found;
+  const auto colon = value.rfind(':');
+  if (colon == std::string_view::npos) return found;
+  found.port = whole_number<std::uint16_t>(value.substr(colon + 1)).value_or(usual_ras_port);
+  auto host = value.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (!host.empty() && lower(host) != "localhost") found.hosts = {std::string(host)};
+  return found;
+}
+
+std::optional<RasState> ras_state(std::chrono::milliseconds limit, const RasAddress& address) {
+  const auto end = Clock::now() + limit;
+  for (const auto& host : address.hosts) {
+    const auto socket = connect_to(host, address.port);
+    if (!socket.is_open()) continue;
+    auto state = answer_of(Conversation(socket, end), limit);
+    if (!state) state.emplace().problem = ras_is_silent;
+    return state;
+  }
+  return std::nullopt;
 }
 
 }  // namespace shakedown

@@ -123,6 +123,7 @@ void add_host(const HostActivity& host, Lines& lines) {
   add_processes(host, lines);
   add_ports(host, lines);
   if (!host.ras) return;
+  if (host.ras->problem) return lines.add("NCCL: " + *host.ras->problem);
   lines.add(host.ras->version + (host.ras->groups.empty() ? "" : "; groups: " + joined(host.ras->groups, "; ")));
   for (const auto& error : host.ras->errors) lines.add("NCCL error: " + error, Tone::bad);
   for (const auto& warning : host.ras->warnings) lines.add("NCCL warning: " + warning);

@@ -202,8 +202,8 @@ TEST(RasState, HasTheGroupsErrorsAndWarningsOfTheText) {
 /// A service that answers as NCCL does, or that says nothing.
 class Service {
  public:
-  explicit Service(bool answers)
-      : listener_(listen_at("127.0.0.1", port_)), thread_([this, answers] { serve(answers); }) {}
+  explicit Service(bool answers, const std::string& address = "127.0.0.1")
+      : listener_(listen_at(address, port_)), thread_([this, answers] { serve(answers); }) {}
   ~Service() { thread_.join(); }
   int port() const { return port_; }
 
@@ -234,16 +234,40 @@ class Service {
 
 TEST(RasState, IsThatOfTheJobThatListens) {
   const Service service(true);
-  const auto state = ras_state(milliseconds(5000), service.port());
+  const auto state = ras_state(milliseconds(5000), {.port = service.port()});
   ASSERT_TRUE(state);
   EXPECT_EQ(state->groups.size(), 1u);
 }
 
-TEST(RasState, IsUnknownIfNothingListensOrTheServiceIsSilent) {
-  EXPECT_FALSE(ras_state(milliseconds(1000), free_port()));
+TEST(RasState, IsThatOfAJobThatListensAtIPv6Only) {
+  for (const bool by_name : {false, true}) {
+    const Service service(true, "::1");
+    const auto port = std::to_string(service.port());
+    const auto state = ras_state(milliseconds(5000), ras_address_in((by_name ? "localhost:" : "[::1]:") + port));
+    ASSERT_TRUE(state) << by_name;
+    EXPECT_FALSE(state->problem);
+    EXPECT_EQ(state->groups.size(), 1u);
+  }
+}
+
+TEST(RasState, IsAskedWhereNcclRasAddrSays) {
+  EXPECT_EQ(ras_address_in("[fd00::7]:99").hosts, std::vector<std::string>{"fd00::7"});
+  EXPECT_EQ(ras_address_in("[fd00::7]:99").port, 99);
+  EXPECT_EQ(ras_address_in("10.0.0.1:7").hosts, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_EQ(ras_address_in("LOCALHOST:7").hosts, (std::vector<std::string>{"127.0.0.1", "::1"}));
+  for (const char* wrong : {"", ":", "localhost", "localhost:x", "localhost:70000"}) {
+    EXPECT_EQ(ras_address_in(wrong).port, usual_ras_port) << wrong;
+    EXPECT_EQ(ras_address_in(wrong).hosts.size(), 2u) << wrong;
+  }
+}
+
+TEST(RasState, IsUnknownIfNothingListensAndSaysSoIfTheServiceIsSilent) {
+  EXPECT_FALSE(ras_state(milliseconds(1000), {.port = free_port()}));
   const Service service(false);
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_FALSE(ras_state(milliseconds(300), service.port()));
+  const auto state = ras_state(milliseconds(300), {.port = service.port()});
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->problem, ras_is_silent);
   EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(4000));
 }
 
