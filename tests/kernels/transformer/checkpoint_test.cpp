@@ -10,9 +10,13 @@
 #include <array>
 #include <csignal>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 
 #include "base/files.hpp"
+#include "kernels/block_io/block_file.hpp"
+#include "kernels/check.hpp"
 #include "kernels/own_folder.hpp"
 #include "tests/kernels/transformer/host_step.hpp"
 #include "tests/kernels/transformer/ranks.hpp"
@@ -175,6 +179,37 @@ TEST_F(Checkpoints, AreReadOnNumbersOfRanksThatDivideNothing) {
   const auto there = trained(encoder_shape(), 3, Shard::weights, 0, true, false);
   EXPECT_EQ(trained(encoder_shape(), 2, Shard::optimizer, 0, true, false), there);
   EXPECT_EQ(trained(encoder_shape(), 5, Shard::none, 0, true, false), there);
+}
+
+/// Blocks of a file end inside runs and inside the vectors of 16 bytes of their digests.
+TEST_F(Checkpoints, OfSeveralBlocksComeBackAndTheirDigestsAreThoseOfWholeArrays) {
+  auto shape = gpt2_shape();
+  shape.model.vocab = 70001;
+  const auto there = trained(shape, 1, Shard::none, 1, false, true);
+  const auto bytes = content(data_file());
+  ASSERT_GT(bytes.size(), 2 * block_io::block_bytes);
+  const auto document = nlohmann::json::parse(content(folder_ / "checkpoint.json"));
+  const auto& digests = document["by_rank"][0][0]["digests"];
+  const auto array = bytes.size() / training::state_arrays;
+  for (std::size_t i = 0; i < training::state_arrays; ++i) {
+    const auto part = std::as_bytes(std::span(bytes)).subspan(i * array, array);
+    EXPECT_EQ(digests[i].get<std::uint64_t>(), digest_of(part)) << i;
+  }
+  EXPECT_EQ(trained(shape, 3, Shard::weights, 0, true, true), there);
+  EXPECT_EQ(trained(shape, 2, Shard::optimizer, 0, true, false), there);
+  flip(data_file(), fs::file_size(data_file()) - 1);
+  HostStep<float> host(shape);
+  EXPECT_NE(refusal(host), "");
+}
+
+TEST_F(Checkpoints, AFolderThatIsGoneGivesOneLine) {
+  HostStep<float> host(gpt2_shape());
+  write(host);
+  fs::remove_all(folder_);
+  for (const auto& text : {refusal(host), input_error_of([&] { write(host); })}) {
+    EXPECT_NE(text, "");
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
 }
 
 TEST_F(Checkpoints, HoldEveryValueOnce) {
