@@ -30,13 +30,13 @@ class ProfiledOps : public Base {
  public:
   using Base::Base;
 
-  /// Profiles all steps from now on. A step that is usually launched as a whole is queued operation by operation.
+  /// Profiles all steps from now on, with the times of kernels after start_kernel_times. A step that is usually
+  /// launched as a whole is queued operation by operation.
   void start_profile() {
     profiling_ = true;
     points_ = 0;
     parts_ = 0;
     steps_.clear();
-    Base::start_kernel_times();
   }
   /// Returns the steps since start_profile; waits for them. With times of kernels, a part lasts as long as its kernels;
   /// the pauses between them are in no part. A wait for other ranks has no kernel.
