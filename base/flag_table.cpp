@@ -9,20 +9,24 @@
 namespace shakedown {
 namespace {
 
+std::string one_of(const std::vector<std::string>& choices, const std::string& value) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return "";
+  return "is not one of " + joined(choices) + did_you_mean(value, choices);
+}
+
 /// Returns what is wrong if the value is not one of the choices in the row, such as "=quick|full".
 std::string one_of(const Flag& flag, const std::string& value) {
   std::string shown = flag.value.substr(flag.value.find('=') + 1);
   std::erase(shown, ']');
   std::replace(shown.begin(), shown.end(), '|', ',');
-  const auto choices = words_of_list(shown);
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return "";
-  return "is not one of " + joined(choices) + did_you_mean(value, choices);
+  return one_of(words_of_list(shown), value);
 }
 
-/// Returns what is wrong if a word of a list is not one of the choices in the row.
-std::string several_of(const Flag& flag, const std::string& value) {
+std::string collectives(const Flag&, const std::string& value) {
+  static const std::vector<std::string> choices{"all_reduce", "all_gather", "reduce_scatter", "alltoall",
+                                                "broadcast",  "reduce",     "sendrecv"};
   for (const auto& word : words_of_list(value)) {
-    if (auto problem = one_of(flag, word); !problem.empty()) return problem;
+    if (auto problem = one_of(choices, word); !problem.empty()) return problem;
   }
   return "";
 }
@@ -185,8 +189,7 @@ const FlagTable rows{
      "sizes of messages to measure, such as 64K,1M,32M", message_sizes},
     {"--candidates", "=V=X[,V=Y]", "tune",
      "settings to compare, such as NCCL_ALGO=Ring+NCCL_PROTO=LL,NCCL_NTHREADS=512", variable_settings},
-    {"--op", "=all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|sendrecv", "tune",
-     "collectives to measure, separated by commas (all_reduce)", several_of},
+    {"--op", "=OP[,OP]", "tune", "collectives to measure, such as all_gather,alltoall (all_reduce)", collectives},
     {"--settings", "=FILE|guides", "tune",
      "settings to compare: those of a file like nccl.conf, or those that guides recommend"},
     {"--step", "", "tune", "also compare CUDA_DEVICE_MAX_CONNECTIONS and OMP_NUM_THREADS by a training step"},
