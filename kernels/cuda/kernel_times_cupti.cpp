@@ -59,7 +59,9 @@ class Cupti {
 
   void forget() {
     const std::lock_guard lock(mutex_);
-    milliseconds_.clear(), parts_.clear(), lost_ = 0;
+    milliseconds_.clear();
+    parts_.clear();
+    lost_ = 0;
   }
 
   /// Reads the records of a buffer. CUPTI may call this on a thread of its own.
