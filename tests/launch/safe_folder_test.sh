@@ -36,10 +36,10 @@ wait $attacker
 expect "another user can put a folder of links in place of the run's" test $? = 0
 cd .. || exit 1
 expect "  and no file of root is changed" eval '[[ $(cat secret/*) == "$before" ]]'
-# On a busy machine a rank may be slow, which is not the subject of this test.
-verdict=$(sed -n 's,^VERDICT: \([A-Z]*\) 1[0-3]/13 .*,\1,p' out)
-expect "  and the run is judged by what was measured" eval '[[ $code == [13] && -n $verdict ]] && grep -qi "\"$verdict\"" work/results/taken/verdict.json'
-[[ $verdict == PARTIAL ]] || tail -n 12 out
+# The other user can prevent a verdict of what was measured, but has no PASS.
+verdict=$(sed -n 's,^VERDICT: \([A-Z]*\) [0-9]*/\(13\|0\) .*,\1,p' out)
+expect "  and no verdict is of what was not measured" eval '[[ $code != 0 && -n $verdict && $verdict != PASS ]]'
+[[ $verdict == PARTIAL ]] || tail -n 20 out err
 
 # Another user's folder in place of the run's folder, or links in a named folder.
 other mkdir work/results/mine
